@@ -1,7 +1,6 @@
-//! The command line.
+//! The command line but for its verbs, which `verbs/mod.rs` lists.
 
-use crate::verbs;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser};
 
 /// One data facility: files on disk and tape, and the jobs that read them.
 #[derive(Debug, Parser)]
@@ -12,8 +11,6 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
 }
 
 /// Options of every verb.
@@ -32,123 +29,4 @@ pub(crate) struct Global {
     /// Print only results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    /// Make a facility in an empty directory
-    Create(verbs::create::Args),
-    /// Start a facility
-    Up(verbs::up::Args),
-    /// Stop a facility
-    Down(verbs::down::Args),
-    /// Show the facility at a glance
-    Status(verbs::status::Args),
-
-    /// List directories
-    Ls(verbs::ls::Args),
-    /// Show metadata, replicas and tape copies of files and directories
-    Stat(verbs::stat::Args),
-    /// Make directories
-    Mkdir(verbs::mkdir::Args),
-    /// Remove files, and directories with -r; see trash
-    Rm(verbs::rm::Args),
-    /// List, restore and delete removed files
-    Trash(verbs::trash::Args),
-    /// Remove empty directories
-    Rmdir(verbs::rmdir::Args),
-    /// Rename files and directories
-    Mv(verbs::mv::Args),
-    /// Set permission bits
-    Chmod(verbs::chmod::Args),
-    /// Set owner and group of files and directories
-    Chown(verbs::chown::Args),
-    /// Find files and directories by name, size, age or state
-    Find(verbs::find::Args),
-    /// Show bytes and files below directories
-    Du(verbs::du::Args),
-    /// Show a directory as a tree
-    Tree(verbs::tree::Args),
-    /// Show, add and revoke rights of users and groups beside modes
-    Grant(verbs::grant::Args),
-
-    /// Copy local files into the facility
-    Put(verbs::put::Args),
-    /// Copy files out of the facility, or reserve space for a new one
-    Get(verbs::get::Args),
-    /// Print files
-    Cat(verbs::cat::Args),
-    /// Copy files between this host and servers, or from server to server
-    Cp(verbs::cp::Args),
-
-    /// Request tape copies of files
-    Archive(verbs::archive::Args),
-    /// Request disk replicas of files that are on tape
-    Stage(verbs::stage::Args),
-    /// Delete disk replicas of files that are safe on tape
-    Evict(verbs::evict::Args),
-    /// Release pins that keep files on disk
-    Release(verbs::release::Args),
-    /// Wait until files are on disk or on tape
-    Wait(verbs::wait::Args),
-
-    /// Show why a file, a job or a tape request waits
-    Why(verbs::why::Args),
-
-    /// Submit a job
-    Submit(verbs::submit::Args),
-    /// Show jobs
-    Jobs(verbs::jobs::Args),
-    /// End jobs, or withdraw tape requests
-    Cancel(verbs::cancel::Args),
-    /// Show what a job printed
-    Log(verbs::log::Args),
-
-    /// Show the tape queue and why each request waits
-    Queue(verbs::queue::Args),
-    /// Show or add tape volumes
-    #[command(visible_alias = "volume")]
-    Volumes(verbs::volumes::Args),
-    /// Show tape drives
-    Drives(verbs::drives::Args),
-    /// Show the total usage of each user
-    Bill(verbs::bill::Args),
-    /// Save the catalogue of a running facility to a file
-    Backup(verbs::backup::Args),
-    /// Show usage by user, group, project, pool and month
-    Account(verbs::account::Args),
-    /// Assign files and directories to a project
-    Project(verbs::project::Args),
-    /// Show and set quotas of users, groups and projects
-    Quota(verbs::quota::Args),
-    /// Show the audit log: who did what, when, from where
-    Audit(verbs::audit::Args),
-    /// Check the facility for problems and suggest the next step for each
-    Doctor(verbs::doctor::Args),
-    /// Show recent events of the facility, or follow new ones
-    Events(verbs::events::Args),
-    /// Compare partitions with the catalogue and repair the differences
-    Scan(verbs::scan::Args),
-    /// Add an existing directory of a disk server without copying it
-    Adopt(verbs::adopt::Args),
-    /// Make tokens by which users authenticate
-    Token(verbs::token::Args),
-    /// Print the settings by which clients trust the facility
-    Trust(verbs::trust::Args),
-    /// List, rotate and revoke the keys that sign tokens
-    Key(verbs::key::Args),
-    /// Invite, list, label and remove hosts
-    Host(verbs::host::Args),
-    /// Configure pools; drain, freeze and retire their partitions
-    Pool(verbs::pool::Args),
-    /// Hand over to a standby head; refer directories to other heads
-    Head(verbs::head::Args),
-    /// Repair volumes, drives, tape requests and the catalogue
-    Admin(verbs::admin::Args),
-
-    /// Print a completion script for a shell
-    Completion(verbs::completion::Args),
-    /// Print the manual page, or write all pages to a directory
-    Man(verbs::man::Args),
 }

@@ -3,6 +3,7 @@
 use crate::{args::Global, output::Output};
 use base::{Failure, FilePath, Result};
 use client::{Control, Facility, xrd};
+use nix::sys::stat::{Mode, umask};
 use wire::control::Call;
 
 /// Why a verb ended early.
@@ -28,17 +29,26 @@ pub(crate) struct Context {
     place: Option<String>,
     user: String,
     facility: Option<Facility>,
+    umask: Mode,
     pub(crate) output: Output,
 }
 
 impl Context {
+    /// Files that are written from now on are for the user alone: they may hold secrets of a facility.
     pub(crate) fn new(global: &Global, output: Output) -> Self {
+        let umask = umask(Mode::from_bits_truncate(0o077));
         Self {
+            umask,
             place: global.facility.clone().filter(|place| !place.is_empty()),
             user: global.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(unix_user),
             facility: None,
             output,
         }
+    }
+
+    /// Files that are written from now on are for whom the user's umask says: they are the user's own, or for everybody.
+    pub(crate) fn restore_umask(&self) {
+        umask(self.umask);
     }
 
     /// What names the facility: a directory or an endpoint.

@@ -1,37 +1,20 @@
 //! What `bp --help` prints: the verbs, grouped by what people do with them.
 //!
-//! clap lists the verbs of a program in one column. [`command`] puts the table [`GROUPS`] in its place; a test holds that the
-//! table names every verb once.
+//! clap lists the verbs of a program in one column. [`command`] puts the groups of `verbs/mod.rs` in its place.
 
-use crate::args::Cli;
+use crate::{
+    args::Cli,
+    verbs::{self, GROUPS, Verb},
+};
 use clap::{Command, CommandFactory, builder::StyledStr};
 use std::fmt::Write as _;
 
-/// The verbs by what people do. A verb of `bp` acts (`bp stage`); a noun has verbs of its own (`bp pool drain`), of which
-/// `list` shows what there is.
-const GROUPS: [(&str, &[&str]); 8] = [
-    (
-        "Files",
-        &[
-            "ls", "stat", "find", "du", "tree", "put", "get", "cat", "cp", "mkdir", "rmdir", "mv", "rm",
-            "trash", "chmod", "chown", "grant",
-        ],
-    ),
-    ("Tape", &["archive", "stage", "evict", "release", "wait", "queue"]),
-    ("Jobs", &["submit", "jobs", "log", "cancel", "why"]),
-    ("Accounts", &["account", "bill", "quota", "project"]),
-    (
-        "Facility (operators)",
-        &["create", "up", "down", "status", "doctor", "events", "host", "head", "backup"],
-    ),
-    ("Disks and tapes (operators)", &["pool", "scan", "adopt", "volumes", "drives", "admin"]),
-    ("Security (operators)", &["token", "trust", "key", "audit"]),
-    ("Help", &["help", "man", "completion"]),
-];
+/// The group in which `help` stands.
+const HELP_GROUP: &str = "Help";
 
 /// The command line, with its verbs in groups.
 pub(crate) fn command() -> Command {
-    let command = Cli::command();
+    let command = plain();
     let options =
         command.clone().mut_subcommands(|verb| verb.hide(true)).help_template("{all-args}").render_help();
     let template = format!(
@@ -42,16 +25,24 @@ pub(crate) fn command() -> Command {
     command.help_template(StyledStr::from(template))
 }
 
+/// The command line as clap shows it.
+fn plain() -> Command {
+    verbs::add_to(Cli::command())
+}
+
 /// The verbs with what they do, a heading above each group.
 fn groups(command: &Command) -> String {
     let styles = command.get_styles();
     let (heading, literal) = (styles.get_header(), styles.get_literal());
-    let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|verb| verb.len()).max().unwrap_or(0);
+    let names = |verbs: &'static [Verb]| verbs.iter().map(|verb| verb.name);
+    let width = GROUPS.iter().flat_map(|(_, verbs)| names(verbs)).map(str::len).max().unwrap_or(0);
     let mut text = String::new();
     for (group, verbs) in GROUPS {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{heading}{group}:{heading:#}");
-        for verb in verbs {
+        // clap adds `help` itself, when the command line is read.
+        let help = (group == HELP_GROUP).then_some("help");
+        for verb in help.into_iter().chain(names(verbs)) {
             let pad = width - verb.len();
             let _ = writeln!(text, "  {literal}{verb}{literal:#}{:pad$}  {}", "", about(command, verb));
         }
@@ -63,7 +54,6 @@ fn groups(command: &Command) -> String {
 /// What a verb does, in one line.
 fn about(command: &Command, verb: &str) -> String {
     let found = command.find_subcommand(verb).and_then(Command::get_about);
-    // clap adds `help` itself, when the command line is read.
     found.map_or_else(|| "Print this message or the help of a command".to_owned(), ToString::to_string)
 }
 
@@ -74,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_reference_is_current() {
-        let mut command = Cli::command();
+        let mut command = plain();
         // The page stands for whoever reads it: the environment of the test must not show.
         let global = table(command.get_arguments().filter(|argument| argument.is_global_set()));
         let text = format!(
@@ -89,23 +79,21 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_is_in_one_group() {
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| *verbs).copied().collect();
-        let command = Cli::command();
-        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-        verbs.push("help");
-        grouped.sort_unstable();
-        verbs.sort_unstable();
-        assert_eq!(grouped, verbs, "each verb of `args.rs` stands once in GROUPS of `help.rs`");
+    fn every_verb_is_listed_once() {
+        let command = plain();
+        command.clone().debug_assert();
+        let verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let listed: std::collections::BTreeSet<&str> = verbs.iter().copied().collect();
+        assert_eq!(listed.len(), verbs.len(), "a verb stands twice in GROUPS of verbs/mod.rs: {verbs:?}");
     }
 
     #[test]
     fn each_line_fits_a_terminal_and_says_what_the_verb_does() {
-        let text = groups(&Cli::command().styles(clap::builder::Styles::plain()));
+        let text = groups(&plain().styles(clap::builder::Styles::plain()));
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        for verb in Cli::command().get_subcommands() {
+        for verb in plain().get_subcommands() {
             let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
             assert!(about.starts_with(|c: char| c.is_ascii_uppercase()), "{}: {about}", verb.get_name());
         }

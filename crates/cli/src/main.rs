@@ -5,7 +5,8 @@
 //! **Idea.** One file for each verb in `verbs/`, which makes one or two calls of the management API and prints the reply as a
 //! table or as JSON. The verbs decide nothing: the head does.
 //!
-//! **Start reading** with `args.rs`, which declares the verbs, then `verbs/ls.rs`; `output.rs` is the only file that prints.
+//! **Start reading** with `verbs/mod.rs`, which lists the verbs, then `verbs/ls.rs`; `args.rs` has the options of all verbs, and
+//! `output.rs` is the only file that prints.
 
 mod args;
 mod context;
@@ -27,7 +28,7 @@ mod walk;
 mod words;
 mod written;
 
-use args::{Cli, Verb};
+use args::Cli;
 use clap::FromArgMatches;
 use context::{Context, Stop};
 use output::Output;
@@ -54,19 +55,19 @@ fn hint(refusal: &clap::Error) -> Option<&str> {
     std::error::Error::source(refusal)?.downcast_ref::<base::Failure>()?.hint.as_deref()
 }
 
+/// What the command line says.
+fn parse() -> Result<(Cli, verbs::Action), clap::Error> {
+    let found = help::command().try_get_matches()?;
+    Ok((Cli::from_arg_matches(&found)?, verbs::parse(&found)?))
+}
+
 fn main() -> ExitCode {
-    let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let (cli, action) = match parse() {
+        Ok(parsed) => parsed,
         Err(refusal) => return refused(&refusal),
     };
-    // What is fetched is the user's own, and certificates are for everybody; all else that is written here may hold secrets of a
-    // facility.
-    if !matches!(cli.verb, Verb::Get(_) | Verb::Cp(_) | Verb::Trust(_)) {
-        nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
-    }
     let mut context = Context::new(&cli.global, Output::new(cli.global.json, cli.global.quiet));
-    let ended = verbs::run(cli.verb, &mut context).and_then(|code| context.output.flush().map(|()| code));
+    let ended = action(&mut context).and_then(|code| context.output.flush().map(|()| code));
     match ended {
         Ok(code) => ExitCode::from(code),
         // Whoever read our output has seen enough.

@@ -38,6 +38,7 @@ impl<T> Part<T> {
     }
 }
 
+/// Show usage by user, group, project, pool and month
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "An option without a value prints a line for each user, group, project, pool or month; with a \

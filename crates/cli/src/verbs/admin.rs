@@ -11,6 +11,7 @@ use wire::control::{
     Call, DisableDrive, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes, VolumeState,
 };
 
+/// Repair volumes, drives, tape requests and the catalogue
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

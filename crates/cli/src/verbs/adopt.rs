@@ -29,6 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After this long without a sign of the disk server people are told.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// Add an existing directory of a disk server without copying it
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {

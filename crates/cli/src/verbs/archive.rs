@@ -8,6 +8,7 @@ use crate::{
 };
 use wire::control::{Archive, Want};
 
+/// Request tape copies of files
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Return when the files are on tape

@@ -19,6 +19,7 @@ use wire::audit::{DIRECTORY, FILE, REFUSED_FILE, Record};
 /// Longest line that is read.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
+/// Show the audit log: who did what, when, from where
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Run it on the facility's host, as a user who can read the facility's directory. When too many \

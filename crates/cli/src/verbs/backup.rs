@@ -11,6 +11,7 @@ use std::{
 };
 use wire::backup::{Decoder, Frame};
 
+/// Save the catalogue of a running facility to a file
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The facility keeps running. `bpd restore DIR FILE` restores the catalogue from the file. The \

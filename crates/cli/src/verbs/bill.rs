@@ -8,6 +8,7 @@ use crate::{
 use base::units::human_bytes;
 use wire::control::GetBill;
 
+/// Show the total usage of each user
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -34,6 +34,7 @@ impl FromStr for What {
     }
 }
 
+/// End jobs, or withdraw tape requests
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Jobs (7), tape requests as `bp queue` shows them (r7), or paths of files that you staged or archived. A number

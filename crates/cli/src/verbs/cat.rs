@@ -7,6 +7,7 @@ use crate::{
     written::{self, Written},
 };
 
+/// Print files
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files; *, ? and [a-z] in the last component are wildcards

@@ -8,6 +8,7 @@ use crate::{
 };
 use wire::control::SetMode;
 
+/// Set permission bits
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Octal, as 644

@@ -39,6 +39,7 @@ impl FromStr for Holder {
     }
 }
 
+/// Set owner and group of files and directories
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Only the facility's owner can change the owner of a file; its owner can choose a group that \

@@ -6,6 +6,7 @@ use crate::{
 };
 use clap_complete::Shell;
 
+/// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The shell

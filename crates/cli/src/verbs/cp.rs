@@ -16,6 +16,7 @@ const RATE_BYTES_MIN: u64 = 1 << 20;
 /// Most files that may be copied at once.
 const PARALLEL_MAX: u16 = 256;
 
+/// Copy files between this host and servers, or from server to server
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Copy directories and their contents
@@ -69,6 +70,7 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
+    context.restore_umask();
     let target = args.places.pop().ok_or_else(|| Failure::invalid("cp needs a target"))?;
     let options = Options { streams: args.streams.unwrap_or(0), ..context.xrd_options() };
     let sources = args.places.iter().map(|text| Place::parse(text, context)).collect::<Result<Vec<_>>>()?;

@@ -80,6 +80,7 @@ impl Shape {
     }
 }
 
+/// Make a facility in an empty directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`bpd config` shows all settings of a facility and their defaults.")]
 pub(crate) struct Args {

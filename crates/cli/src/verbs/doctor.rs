@@ -17,6 +17,7 @@ use wire::control::{GetHosts, GetKeys, GetStatus};
 /// The exit code if something is wrong.
 const SOMETHING_IS_WRONG: u8 = 1;
 
+/// Check the facility for problems and suggest the next step for each
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 no problem, 1 at least one problem. Run it on the facility's host, as the user \

@@ -7,6 +7,7 @@ use crate::{
 use base::Failure;
 use std::path::PathBuf;
 
+/// Stop a facility
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The facility's directory [default: --facility or BP_FACILITY]

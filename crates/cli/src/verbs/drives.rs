@@ -8,6 +8,7 @@ use crate::{
 };
 use wire::control::{DriveInfo, GetStatus};
 
+/// Show tape drives
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

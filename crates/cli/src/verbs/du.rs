@@ -9,6 +9,7 @@ use base::{FilePath, units::human_bytes};
 use serde::Serialize;
 use wire::control::{FileState, NodeKind};
 
+/// Show bytes and files below directories
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directories or files

@@ -19,6 +19,7 @@ const AWAY_MAX: Duration = Duration::from_secs(3600);
 const AWAY_PAUSE_MIN: Duration = Duration::from_millis(250);
 const AWAY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// Show recent events of the facility, or follow new ones
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {

@@ -8,6 +8,7 @@ use crate::{
 };
 use wire::control::Evict;
 
+/// Delete disk replicas of files that are safe on tape
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also directories, with everything in them

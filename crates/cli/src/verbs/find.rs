@@ -36,6 +36,7 @@ enum State {
     Lost,
 }
 
+/// Find files and directories by name, size, age or state
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to look

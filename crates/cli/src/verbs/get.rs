@@ -16,6 +16,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use wire::control::{Allocate, Allocated, Allocation};
 
+/// Copy files out of the facility, or reserve space for a new one
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Replace local files that exist
@@ -41,6 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    context.restore_umask();
     match (&args.pool, args.size) {
         (Some(pool), Some(Size(size))) => reserve(&args, pool.clone(), size, context),
         _ => copy(args, context),

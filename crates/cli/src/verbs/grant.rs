@@ -8,6 +8,7 @@ use crate::{
 use base::{Failure, FilePath};
 use wire::control::{GetGrants, GrantInfo, Rights, SetGrant, Subject};
 
+/// Show, add and revoke rights of users and groups beside modes
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A grant applies to the file, or to the directory and everything below it, now and later. It \

@@ -9,6 +9,7 @@ use base::{ErrorKind, Failure, FilePath, OtherHead};
 use clap::Subcommand;
 use wire::control::{GetEntry, GetReferrals, GetStatus, NodeKind, Refer, Referral, TakeOver};
 
+/// Hand over to a standby head; refer directories to other heads
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

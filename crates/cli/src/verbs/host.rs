@@ -12,6 +12,7 @@ use wire::control::{
     GetHosts, GetSoleFiles, HostInfo, HostLabel, Invite, LabelHost, Presence, RemoveHost, Role, SoleFiles,
 };
 
+/// Invite, list, label and remove hosts
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -16,6 +16,7 @@ const RECENT: Millis = Millis::from_seconds(24 * 3600);
 /// So many failures are shown, the newest.
 const FAILURES_MAX: usize = 5;
 
+/// Show jobs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also show jobs that have ended

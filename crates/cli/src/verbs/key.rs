@@ -10,6 +10,7 @@ use base::{Timestamp, units::Span};
 use clap::Subcommand;
 use wire::control::{GetKeys, KeyGeneration, KeyGenerations, KeyState, RevokeKey, RotateKey};
 
+/// List, rotate and revoke the keys that sign tokens
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

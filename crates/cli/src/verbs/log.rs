@@ -9,6 +9,7 @@ use wire::control::{FollowJob, FollowedJob, JobLog, JobState, OutputPiece};
 /// How long the worker of a job that runs may take to say what it has printed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Show what a job printed
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "bp prints the job's standard output and standard error to its own. Of a long output only the \

@@ -11,6 +11,7 @@ use crate::{
 use base::{Failure, FilePath, Result, limits::PATH_DEPTH_MAX, units::human_bytes};
 use wire::control::{Entry, Listing, NodeKind, Stat};
 
+/// List directories
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Show mode, owner, group, size, time (UTC) and whether the file is on disk or tape

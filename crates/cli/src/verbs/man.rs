@@ -7,6 +7,7 @@ use crate::{
 use base::Failure;
 use std::path::PathBuf;
 
+/// Print the manual page, or write all pages to a directory
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Write a page for every verb into this directory

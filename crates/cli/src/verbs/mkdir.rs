@@ -5,6 +5,7 @@ use crate::context::{Context, Run};
 use base::FilePath;
 use wire::control::Mkdir;
 
+/// Make directories
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Make missing parents; existing directories are no error

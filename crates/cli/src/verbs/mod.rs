@@ -1,4 +1,7 @@
-//! One file per verb.
+//! One file for each verb, and the one list of them: [`GROUPS`].
+//!
+//! A verb's name is that of its file. Its arguments are the type `Args` there, of which the comment says in one line what the
+//! verb does; `run` does it. Help, completion, manual pages and the page of reference are made from the list.
 
 pub(crate) mod account;
 pub(crate) mod admin;
@@ -56,66 +59,65 @@ pub(crate) mod volumes;
 pub(crate) mod wait;
 pub(crate) mod why;
 
-use crate::{
-    args::Verb,
-    context::{Context, Run},
-};
+use crate::context::{Context, Run};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 
-/// Does what the command line says; the number is the exit code.
-pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
-    match verb {
-        Verb::Create(args) => create::run(args, context),
-        Verb::Up(args) => up::run(args, context),
-        Verb::Down(args) => down::run(args, context),
-        Verb::Status(args) => status::run(args, context),
-        Verb::Ls(args) => ls::run(args, context),
-        Verb::Stat(args) => stat::run(args, context),
-        Verb::Mkdir(args) => mkdir::run(args, context),
-        Verb::Rm(args) => rm::run(args, context),
-        Verb::Trash(args) => trash::run(args, context),
-        Verb::Rmdir(args) => rmdir::run(args, context),
-        Verb::Mv(args) => mv::run(args, context),
-        Verb::Chmod(args) => chmod::run(args, context),
-        Verb::Chown(args) => chown::run(args, context),
-        Verb::Find(args) => find::run(args, context),
-        Verb::Du(args) => du::run(args, context),
-        Verb::Tree(args) => tree::run(args, context),
-        Verb::Why(args) => why::run(args, context),
-        Verb::Grant(args) => grant::run(args, context),
-        Verb::Put(args) => put::run(args, context),
-        Verb::Get(args) => get::run(args, context),
-        Verb::Cat(args) => cat::run(args, context),
-        Verb::Cp(args) => cp::run(args, context),
-        Verb::Archive(args) => archive::run(args, context),
-        Verb::Stage(args) => stage::run(args, context),
-        Verb::Evict(args) => evict::run(args, context),
-        Verb::Release(args) => release::run(args, context),
-        Verb::Wait(args) => wait::run(args, context),
-        Verb::Submit(args) => submit::run(args, context),
-        Verb::Jobs(args) => jobs::run(args, context),
-        Verb::Cancel(args) => cancel::run(args, context),
-        Verb::Log(args) => log::run(args, context),
-        Verb::Queue(args) => queue::run(args, context),
-        Verb::Volumes(args) => volumes::run(args, context),
-        Verb::Drives(args) => drives::run(args, context),
-        Verb::Bill(args) => bill::run(args, context),
-        Verb::Backup(args) => backup::run(args, context),
-        Verb::Account(args) => account::run(args, context),
-        Verb::Project(args) => project::run(args, context),
-        Verb::Quota(args) => quota::run(args, context),
-        Verb::Doctor(args) => doctor::run(args, context),
-        Verb::Events(args) => events::run(args, context),
-        Verb::Audit(args) => audit::run(args, context),
-        Verb::Scan(args) => scan::run(args, context),
-        Verb::Adopt(args) => adopt::run(args, context),
-        Verb::Token(args) => token::run(args, context),
-        Verb::Trust(args) => trust::run(args, context),
-        Verb::Key(args) => key::run(args, context),
-        Verb::Host(args) => host::run(args, context),
-        Verb::Pool(args) => pool::run(args, context),
-        Verb::Head(args) => head::run(args, context),
-        Verb::Admin(args) => admin::run(args, context),
-        Verb::Completion(args) => completion::run(args, context),
-        Verb::Man(args) => man::run(args, context),
-    }
+/// A verb of `bp`, as its file declares it.
+pub(crate) struct Verb {
+    /// What is typed.
+    pub(crate) name: &'static str,
+    arguments: fn(Command) -> Command,
+    parse: fn(&ArgMatches) -> Result<Action, clap::Error>,
+}
+
+/// What a command line asks for; the number that it returns is the exit code.
+pub(crate) type Action = Box<dyn FnOnce(&mut Context) -> Run>;
+
+/// The verbs of these files.
+macro_rules! verbs {
+    ($($file:ident),*) => {
+        &[$(Verb {
+            name: stringify!($file),
+            arguments: $file::Args::augment_args,
+            parse: |found| {
+                let args = $file::Args::from_arg_matches(found)?;
+                Ok(Box::new(|context| $file::run(args, context)))
+            },
+        }),*]
+    };
+}
+
+/// The verbs by what people do. A verb of `bp` acts (`bp stage`); a noun has verbs of its own (`bp pool drain`), of which
+/// `list` shows what there is.
+pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
+    (
+        "Files",
+        verbs![ls, stat, find, du, tree, put, get, cat, cp, mkdir, rmdir, mv, rm, trash, chmod, chown, grant],
+    ),
+    ("Tape", verbs![archive, stage, evict, release, wait, queue]),
+    ("Jobs", verbs![submit, jobs, log, cancel, why]),
+    ("Accounts", verbs![account, bill, quota, project]),
+    ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, head, backup]),
+    ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, admin]),
+    ("Security (operators)", verbs![token, trust, key, audit]),
+    ("Help", verbs![man, completion]),
+];
+
+/// All verbs, in the order of [`GROUPS`].
+fn all() -> impl Iterator<Item = &'static Verb> {
+    GROUPS.iter().flat_map(|(_, verbs)| *verbs)
+}
+
+/// Adds the verbs to a command line.
+pub(crate) fn add_to(command: Command) -> Command {
+    let verbs = all().map(|verb| (verb.arguments)(Command::new(verb.name)));
+    command.subcommand_required(true).arg_required_else_help(true).subcommands(verbs)
+}
+
+/// Reads what a command line asks for. It names a verb: clap refuses others.
+pub(crate) fn parse(found: &ArgMatches) -> Result<Action, clap::Error> {
+    let asked =
+        found.subcommand().and_then(|(name, found)| Some((all().find(|verb| verb.name == name)?, found)));
+    let (verb, found) = asked.ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingSubcommand))?;
+    (verb.parse)(found)
 }

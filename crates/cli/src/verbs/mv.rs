@@ -7,6 +7,7 @@ use crate::{
 use base::{ErrorKind, Failure, FilePath, Result};
 use wire::control::{NodeKind, Rename, Stat};
 
+/// Rename files and directories
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Replace existing files, also their tape copies

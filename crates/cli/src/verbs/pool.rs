@@ -22,6 +22,7 @@ use wire::control::{
     SetPartition,
 };
 
+/// Configure pools; drain, freeze and retire their partitions
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -7,6 +7,7 @@ use crate::{
 use base::FilePath;
 use wire::control::{GetEntry, NodeKind, ProjectName, SetProject};
 
+/// Assign files and directories to a project
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "New files in a directory belong to the directory's project. Existing files keep their \

@@ -9,6 +9,7 @@ use crate::{
 use base::{ErrorKind, Failure, FilePath, Result};
 use std::path::{Path, PathBuf};
 
+/// Copy local files into the facility
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Replace files that exist

@@ -9,6 +9,7 @@ use crate::{
 use base::{Timestamp, units::human_bytes};
 use wire::control::{GetStatus, RequestInfo};
 
+/// Show the tape queue and why each request waits
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

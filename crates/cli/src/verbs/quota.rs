@@ -9,6 +9,7 @@ use base::units::{Size, human_bytes};
 use clap::{Subcommand, ValueEnum};
 use wire::control::{GetQuotas, QuotaInfo, QuotaKind, SetQuota};
 
+/// Show and set quotas of users, groups and projects
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A quota limits the number and bytes of files, on disk or on tape; open writes count. Without \

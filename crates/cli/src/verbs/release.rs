@@ -9,6 +9,7 @@ use crate::{
 use base::units::Span;
 use wire::control::Release;
 
+/// Release pins that keep files on disk
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also directories, with everything in them

@@ -12,6 +12,7 @@ use wire::control::{Entry, NodeKind, Remove, RemoveDirectory, Removed, Stat};
 /// Most names that are removed at once: their paths are held in memory, some hundred bytes each.
 const NAMES_MAX: usize = 10_000_000;
 
+/// Remove files, and directories with -r; see trash
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Removed files can be restored for a while: `bp trash ls`, `bp trash restore PATH`. On a \

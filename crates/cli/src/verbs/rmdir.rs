@@ -5,6 +5,7 @@ use crate::context::{Context, Run};
 use base::FilePath;
 use wire::control::RemoveDirectory;
 
+/// Remove empty directories
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directories, empty ones

@@ -19,6 +19,7 @@ use wire::control::{
 /// An object that was changed later than this is left alone by repairs.
 const OLDER_THAN: Span = Span(Millis::from_seconds(86_400));
 
+/// Compare partitions with the catalogue and repair the differences
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -9,6 +9,7 @@ use crate::{
 use base::units::Span;
 use wire::control::{Stage, Want};
 
+/// Request disk replicas of files that are on tape
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Return when the files are on disk

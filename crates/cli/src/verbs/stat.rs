@@ -9,6 +9,7 @@ use base::{ErrorKind, units::human_bytes};
 use serde::Serialize;
 use wire::control::{Attribute, FileInfo, GetAttributes, NodeKind, Stat};
 
+/// Show metadata, replicas and tape copies of files and directories
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files or directories

@@ -13,6 +13,7 @@ use wire::control::{GetStatus, PoolInfo, Presence, Status, WorkerInfo};
 /// Rows of each long table; the verbs for them show all.
 const ROWS_MAX: usize = 20;
 
+/// Show the facility at a glance
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -13,6 +13,7 @@ use base::{
 use std::{collections::BTreeMap, str::FromStr};
 use wire::control::{JobInput, JobOutput, JobSpec, Resources, Submit};
 
+/// Submit a job
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The command is a program and its arguments, not a shell line. The job starts when all its \

@@ -8,6 +8,7 @@ use base::{Failure, units::Span};
 use clap::Subcommand;
 use std::{ffi::OsString, path::Path};
 
+/// Make tokens by which users authenticate
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -9,6 +9,7 @@ use base::{FileId, FilePath, units::human_bytes};
 use clap::Subcommand;
 use wire::control::{EmptyTrash, GetTrash, RestoreTrash, Trash, TrashEmptied, TrashRestored, TrashedFile};
 
+/// List, restore and delete removed files
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The user who removed a file, its owner and the owner of the facility can restore it. It is \

@@ -9,6 +9,7 @@ use crate::{
 use base::{FilePath, units::human_bytes};
 use wire::control::NodeKind;
 
+/// Show a directory as a tree
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A directory

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Print the settings by which clients trust the facility
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The output is for a shell: eval \"$(bp trust)\". Other users and hosts need a copy of the \
@@ -32,6 +33,7 @@ struct Authority {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    context.restore_umask();
     let place = Path::new(context.place()?);
     if !place.is_dir() {
         return Err(Failure::invalid(format!("{} is not the directory of a facility", place.display()))

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Start a facility
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The facility's directory

@@ -10,7 +10,9 @@ use base::{Vid, units::human_bytes};
 use clap::Subcommand;
 use wire::control::{AddVolumes, GetStatus, VolumeInfo};
 
+/// Show or add tape volumes
 #[derive(Debug, clap::Args)]
+#[command(visible_alias = "volume")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,

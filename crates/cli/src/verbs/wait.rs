@@ -23,6 +23,7 @@ impl Default for Timeout {
     }
 }
 
+/// Wait until files are on disk or on tape
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

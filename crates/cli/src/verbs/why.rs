@@ -37,6 +37,7 @@ impl FromStr for Thing {
     }
 }
 
+/// Show why a file, a job or a tape request waits
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Paths, jobs (7) and tape requests (r7)

@@ -14,6 +14,7 @@ mod paths;
 mod shape;
 mod source;
 mod tree;
+mod verbs;
 mod words;
 
 /// Passes if nothing breaks the rule, else fails with the sentence and all places.
