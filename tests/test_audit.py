@@ -81,7 +81,7 @@ def test_what_is_refused_in_part_is_in_the_log(facility: Facility, sample: Path)
     fails("xrdfs", facility.root, "prepare", "-s", "/d/file", "/d/missing")
     prepared = run("xrdfs", facility.root, "prepare", "-s", "/d/file").out.strip()
     run("xrdfs", facility.root, "prepare", "-a", prepared, "/d/file", "/d/missing")
-    run("xrdfs", facility.root, "prepare", "-e", "/d/file")
+    fails("xrdfs", facility.root, "prepare", "-e", "/d/file")
     eve = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "X-Backplane-User: eve", "-X")
     assert run(*eve, "DELETE", f"{facility.http}/e").out in ("207", "403")
     body = '<propertyupdate xmlns="DAV:"><set><prop><getetag>x</getetag></prop></set></propertyupdate>'

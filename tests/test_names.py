@@ -104,8 +104,8 @@ def test_flags_say_what_the_mode_lets_the_client_do(xrootd: Facility, sample: Pa
 
 def test_an_eviction_is_a_wish(xrootd: Facility, sample: Path) -> None:
     xrootd.put(sample, "/file")
-    fs(xrootd, "prepare", "-e", "/file")
-    assert xrootd.state("/file") == "online", "it has no other copy"
+    assert "has no tape copy" in fs_fails(xrootd, "prepare", "-e", "/file"), "nothing has left the disk"
+    assert xrootd.state("/file") == "online"
     assert "3011" in fs_fails(xrootd, "prepare", "-e", "/nothing")
     xrootd.bp("archive", "--wait", "/file")
     fs(xrootd, "prepare", "-e", "/file")

@@ -118,9 +118,10 @@ def test_prepare_evicts(xrootd: Facility, sample: Path) -> None:
     xrootd.bp("archive", "--wait", "/file")
     fs(xrootd, "prepare", "-e", "/file")
     assert xrootd.state("/file") == "nearline"
-    # A request that cannot be met is no error of the protocol: clients evict whatever they have read.
+    # Clients evict whatever they have read: what stays is an error only if no file has left the disk.
     put(xrootd, sample, "/unsafe")
-    fs(xrootd, "prepare", "-e", "/unsafe")
+    fs(xrootd, "prepare", "-e", "/file", "/unsafe")
+    assert "has no tape copy" in fs_fails(xrootd, "prepare", "-e", "/unsafe")
     assert xrootd.state("/unsafe") == "online"
 
 
@@ -150,13 +151,13 @@ def test_gfal_evict_lets_go_of_its_own_pin(xrootd: Facility, sample: Path) -> No
     assert len(xrootd.stat("/file")["pins"]) == 1
     run("gfal-evict", url, env=with_gfal)
     assert xrootd.state("/file") == "nearline"
-    # What others keep on disk stays, and that is said; a file without another copy stays, which is no failure.
+    # What others keep on disk stays, as does a file without another copy, and that is said.
     xrootd.bp("--user=eve", "stage", "--wait", "--pin", "1h", "/file")
     # It has no words of the server, only those for its code (kXR_Overloaded): `xrdfs prepare -e` tells who.
     fails("gfal-evict", url, env=with_gfal)
     assert "pinned by user eve" in fs_fails(xrootd, "prepare", "-e", "/file")
     put(xrootd, sample, "/unsafe")
-    run("gfal-evict", xrootd.url("/unsafe"), env=with_gfal)
+    fails("gfal-evict", xrootd.url("/unsafe"), env=with_gfal)
     assert (xrootd.state("/file"), xrootd.state("/unsafe")) == ("both", "online")
     fails("gfal-evict", xrootd.url("/missing"), env=with_gfal)
 

@@ -61,6 +61,25 @@ impl ErrorKind {
     }
 }
 
+/// Why something was refused, where the kind does not tell callers enough to act. Nobody decides by the words of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The file has no tape copy: its disk replica is the only one.
+    NoTapeCopy,
+    /// The caller's own pin keeps the file on disk.
+    PinnedByCaller,
+    /// The pin of another user or of a job keeps the file on disk.
+    PinnedByOthers,
+    /// The tape request belongs to another user.
+    RequestOfAnother,
+    /// Another user or a job waits for the tape request, too.
+    RequestNeeded,
+    /// A cause that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
 /// A failure as the person or the peer sees it.
 ///
 /// `what` is lower case, without a full stop, and names the thing; `hint` is the next step.
@@ -73,6 +92,12 @@ pub struct Failure {
     /// The next step, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Why, if callers act differently for it than for others of the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Error number of this host's operating system, if the failure was made from one. It says nothing on other hosts.
+    #[serde(skip)]
+    pub os_error: Option<i32>,
     /// Who is to be asked instead, if somebody else can do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Box<OtherHead>>,
@@ -120,12 +145,18 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 impl Failure {
     /// Makes a failure of `kind` that says `what`.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), hint: None, at: None }
+        Self { kind, what: what.into(), hint: None, cause: None, os_error: None, at: None }
     }
 
     /// Adds the next step.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says why, for callers that act on it.
+    pub fn because(mut self, cause: Cause) -> Self {
+        self.cause = Some(cause);
         self
     }
 
@@ -164,7 +195,8 @@ impl Failure {
             Io::DirectoryNotEmpty => ErrorKind::NotEmpty,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, format!("{context}: {cause}"))
+        let failure = Self::new(kind, format!("{context}: {cause}"));
+        Self { os_error: cause.raw_os_error(), ..failure }
     }
 }
 

@@ -30,7 +30,7 @@ pub mod two_generation_cache;
 pub mod units;
 
 pub use checksum::{Adler32, Checksums, Crc32c};
-pub use failure::{ErrorKind, Failure, OtherHead, Result};
+pub use failure::{Cause, ErrorKind, Failure, OtherHead, Result};
 pub use histogram::{Histogram, Steps};
 pub use id::{CopyId, FileId, JobId, ObjectId, RequestId, SessionId, Vid};
 pub use month::Month;

@@ -24,7 +24,7 @@ pub(crate) struct Fault {
 /// Result with a [`Fault`].
 pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// What failures of a connection carry in their text: these say more than the kind.
+/// Errors of a connection that say more than the kind of the failure.
 const NETWORK: [c_int; 7] = [
     libc::ECONNREFUSED,
     libc::ECONNRESET,
@@ -60,9 +60,8 @@ fn errno_of(kind: ErrorKind) -> c_int {
 /// The number of a failure: by its kind, or by the error of the network that it was made from.
 fn errno_of_failure(failure: &Failure) -> c_int {
     let is_network = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Io | ErrorKind::Timeout);
-    let said = |errno: &&c_int| failure.what.contains(&format!("(os error {errno})"));
-    let network = NETWORK.iter().find(said).filter(|_| is_network);
-    network.copied().unwrap_or_else(|| errno_of(failure.kind))
+    let network = failure.os_error.filter(|errno| is_network && NETWORK.contains(errno));
+    network.unwrap_or_else(|| errno_of(failure.kind))
 }
 
 impl Fault {

@@ -48,9 +48,8 @@ pub(crate) fn files(
         ),
         items: outcomes.files.iter().map(file_item).collect(),
     })?;
-    match outcomes.files.iter().find_map(|file| Some((&file.path, file.failure.clone()?))) {
-        Some((path, failure)) if failure.what.contains(path.as_str()) => Err(failure.into()),
-        Some((path, failure)) => Err(failure.during(path).into()),
+    match outcomes.files.iter().find_map(|file| file.failure.clone()) {
+        Some(failure) => Err(failure.into()),
         None => Ok(outcomes),
     }
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use base::{ErrorKind, Failure, Millis, limits::TAPE_ATTEMPTS_MAX};
+use base::{Cause, ErrorKind, Failure, Millis, limits::TAPE_ATTEMPTS_MAX};
 use sim::{Content, Mishap, World};
 use support::*;
 use wire::control::{
@@ -544,6 +544,43 @@ fn every_file_of_a_call_is_told_what_it_waits_for() {
     told(world.user(stage).unwrap().files, "volume SIM001 is loaded in drive drv0");
     let waiting = Await { paths: all, want: Want::Online };
     told(world.user(waiting).unwrap().files, "volume SIM001 is loaded in drive drv0");
+}
+
+#[test]
+fn each_refusal_names_its_path_and_tells_its_cause() {
+    let mut world = world();
+    for name in ["/plain", "/pinned", "/asked"] {
+        put(&mut world, name, 10);
+    }
+    world.user(wire::control::Mkdir { path: path("/dir"), mode: 0o755, parents: false }).unwrap();
+    world.user(Archive { paths: vec![path("/pinned")] }).unwrap();
+    run_drive(&mut world);
+    let hold = wire::control::Stage { paths: vec![path("/pinned")], pin: Some(Millis::from_seconds(60)) };
+    world.user(hold).unwrap();
+    world.user(Archive { paths: vec![path("/asked")] }).unwrap();
+    let paths: Vec<_> =
+        ["/plain", "/pinned", "/asked", "/dir", "/none", "/plain/x", "/none/x"].map(path).to_vec();
+    let evict = |releases| wire::control::Evict { paths: paths.clone(), releases };
+    let cancel = wire::control::CancelRequests { requests: Vec::new(), paths: paths.clone() };
+    let release = wire::control::Release { paths: paths.clone(), user: None, after: None };
+    let awaits = Await { paths: paths.clone(), want: Want::Online };
+    let told = [
+        world.user(evict(false)),
+        world.call(user("bob"), evict(true)),
+        world.call(user("bob"), cancel),
+        world.call(user("bob"), release),
+        world.user(awaits),
+    ];
+    let told = told.map(|outcomes| outcomes.unwrap().files);
+    for file in told.iter().flatten() {
+        let names_it = |failure: &base::Failure| failure.what.contains(file.path.as_str());
+        assert!(file.failure.as_ref().is_none_or(names_it), "{file:?}");
+    }
+    let cause = |call: usize, file: usize| told[call][file].failure.as_ref().and_then(|why| why.cause);
+    assert_eq!(cause(0, 0), Some(Cause::NoTapeCopy));
+    assert_eq!((cause(0, 1), cause(1, 1)), (Some(Cause::PinnedByCaller), Some(Cause::PinnedByOthers)));
+    assert_eq!(cause(2, 2), Some(Cause::RequestOfAnother));
+    assert_eq!(cause(0, 4), None, "the kind says it");
 }
 
 #[test]

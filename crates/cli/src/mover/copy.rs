@@ -70,7 +70,7 @@ impl Mover {
         Self { options, kinds: Mutex::default() }
     }
 
-    /// Copies one file.
+    /// Copies one file. A failure names what could not be read or written, with its host or directory.
     pub(crate) fn copy(
         &self,
         source: &Place,

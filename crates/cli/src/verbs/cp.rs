@@ -170,14 +170,8 @@ fn report(context: &mut Context, ended: &Ended) -> Run<()> {
             let amount = amount(moved.bytes - moved.resumed, *took);
             context.output.news(format!("{target}  {amount}{resumed}{sum}{doubt}"))
         }
-        Err(failure)
-            if failure.what.contains(&source.to_string()) || failure.what.contains(&target.to_string()) =>
-        {
-            context.output.failure(failure);
-            Ok(())
-        }
         Err(failure) => {
-            context.output.failure(&failure.clone().during(source));
+            context.output.failure(failure);
             Ok(())
         }
     }

@@ -95,8 +95,7 @@ pub(crate) fn asked(
         (Some(failure), _) if failure.kind == ErrorKind::IsDirectory && failure.hint.is_none() => {
             Err(failure.clone().hint("add -r for the files in it").into())
         }
-        (Some(failure), _) if failure.what.contains(file.path.as_str()) => Err(failure.clone().into()),
-        (Some(failure), _) => Err(failure.clone().during(&file.path).into()),
+        (Some(failure), _) => Err(failure.clone().into()),
         // Waiting says it all in a moment.
         (None, Some(_)) => Ok(()),
         (None, None) => context.output.news(line(file)),

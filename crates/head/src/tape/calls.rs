@@ -11,7 +11,7 @@ use crate::{
     store::RequestRow,
     waiters::Awaited,
 };
-use base::{Failure, FilePath, Millis, Result, Timestamp};
+use base::{Cause, Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{
     Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, EventType, FileState,
     PathOutcome, PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage,
@@ -38,9 +38,9 @@ fn each(
         files.push(match outcome {
             Ok((state, row)) => {
                 let waits = row.map(|row| reason(core, &row, context.now)).transpose()?;
-                PathOutcome { path, state: Some(state), waits, failure: None }
+                PathOutcome::accepted(path, state, waits)
             }
-            Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+            Err(failure) => PathOutcome::refused(path, failure),
         });
     }
     Ok(PathOutcomes { files })
@@ -148,8 +148,8 @@ impl Apply for CancelRequests {
 
 fn outcome_of(path: FilePath, outcome: Result<FileState>) -> PathOutcome {
     match outcome {
-        Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
-        Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+        Ok(state) => PathOutcome::accepted(path, state, None),
+        Err(failure) => PathOutcome::refused(path, failure),
     }
 }
 
@@ -180,7 +180,8 @@ fn cancel(core: &mut Core, context: &Context, row: &RequestRow, path: &FilePath)
         let (who, id, owner) = (&context.who.name, row.id, &row.owner);
         return Err(Failure::permission(format!(
             "user {who} may not cancel tape request {id} of {owner} for {path}"
-        )));
+        ))
+        .because(Cause::RequestOfAnother));
     }
     let own = pin_of(&row.owner);
     if row.kind == RequestKind::Recall {
@@ -195,6 +196,7 @@ fn cancel(core: &mut Core, context: &Context, row: &RequestRow, path: &FilePath)
             "tape request {} for {path} continues: {holder} waits for it",
             row.id
         ))
+        .because(Cause::RequestNeeded)
         .hint("it ends when no user needs it"));
     }
     free_object(core, row)?;

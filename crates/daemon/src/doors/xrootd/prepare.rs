@@ -1,7 +1,7 @@
 //! `prepare`: staging, evicting, taking wishes back, and what has become of them.
 
 use super::{RootDoor, requests::Outcome};
-use base::{ErrorKind, Failure, FilePath, Millis, Result};
+use base::{Cause, ErrorKind, Failure, FilePath, Millis, Result};
 use head::{Apply, Principal};
 use net::xrd::PrepareAction;
 use wire::control::{self, FileState, PathOutcomes};
@@ -48,13 +48,13 @@ impl RootDoor {
         Ok(Outcome::of_paths(self.each(who, stage).await?, self.prepare_id(), |_| true))
     }
 
-    /// Lets go of the caller's pins and drops what is on tape. That a file stays which has no other copy is no failure, as clients
-    /// evict whatever they have read; that others keep it on disk is said if nothing has left.
+    /// Lets go of the caller's pins and drops what is on tape. Clients evict whatever they have read: that some files stay, because
+    /// others pin them or because they have no tape copy, is a failure only if no file has left the disk.
     async fn evict(&self, who: &Principal, paths: Vec<FilePath>) -> Result<Outcome> {
         let outcomes = self.each(who, control::Evict { paths, releases: true }).await?;
         let has_left = outcomes.files.iter().any(|file| file.failure.is_none());
-        Ok(Outcome::of_paths(outcomes, String::new(), |failure| match failure.kind {
-            ErrorKind::Busy => !has_left && failure.what.contains(" is pinned by "),
+        Ok(Outcome::of_paths(outcomes, String::new(), |failure| match failure.cause {
+            Some(Cause::NoTapeCopy | Cause::PinnedByOthers | Cause::PinnedByCaller) => !has_left,
             _ => true,
         }))
     }
@@ -65,7 +65,7 @@ impl RootDoor {
         let cancel = control::CancelRequests { requests: Vec::new(), paths };
         Ok(Outcome::of_paths(self.each(who, cancel).await?, String::new(), |failure| {
             !matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Locked)
-                && !failure.what.contains("may not cancel")
+                && failure.cause != Some(Cause::RequestOfAnother)
         }))
     }
 

@@ -7,7 +7,7 @@ use crate::{
     namespace::{Right, require, resolve_file},
     tape,
 };
-use base::{Failure, FilePath, ObjectId, Result};
+use base::{Cause, Failure, FilePath, ObjectId, Result};
 use tracing::{debug, warn};
 use wire::control::{Done, Evict, FileState, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReportUse};
 
@@ -71,8 +71,8 @@ fn whose(core: &Core, context: &Context, object: Option<ObjectId>) -> Result<Who
 impl Apply for Evict {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
         let files = self.paths.into_iter().map(|path| match evict(core, context, &path, self.releases) {
-            Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
-            Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+            Ok(state) => PathOutcome::accepted(path, state, None),
+            Err(failure) => PathOutcome::refused(path, failure),
         });
         Ok(PathOutcomes { files: files.collect() })
     }
@@ -92,16 +92,17 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) ->
         FileState::Both => {}
         state => {
             return Err(Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
+                .because(Cause::NoTapeCopy)
                 .hint(format!("`bp archive --wait {path}` makes one")));
         }
     }
     if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
-        let hint = if *holder == own {
-            format!("`bp release {path}`")
+        let (cause, hint) = if *holder == own {
+            (Cause::PinnedByCaller, format!("`bp release {path}`"))
         } else {
-            "wait until it is released".to_owned()
+            (Cause::PinnedByOthers, "wait until it is released".to_owned())
         };
-        return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint(hint));
+        return Err(Failure::busy(format!("{path} is pinned by {holder}")).because(cause).hint(hint));
     }
     // Who may only read it lets go of it; the disk keeps it until there is need for room.
     require(core, &context.who, &node, Right::Write, path)?;

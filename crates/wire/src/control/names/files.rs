@@ -389,9 +389,23 @@ pub struct PathOutcome {
     /// What it waits for, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// Why it was refused.
+    /// Why it was refused: its words name the path, its kind and cause are for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+}
+
+impl PathOutcome {
+    /// The path is as wanted, or `waits` for something.
+    #[must_use]
+    pub fn accepted(path: FilePath, state: FileState, waits: Option<String>) -> Self {
+        Self { path, state: Some(state), waits, failure: None }
+    }
+
+    /// The path is refused.
+    #[must_use]
+    pub fn refused(path: FilePath, failure: Failure) -> Self {
+        Self { path, state: None, waits: None, failure: Some(failure) }
+    }
 }
 
 /// What became of each path.
