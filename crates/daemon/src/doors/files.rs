@@ -11,10 +11,7 @@ use disk::{
     },
 };
 use head::{Head, Principal};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 use wire::{
@@ -57,7 +54,7 @@ pub struct Files {
     clock: Clock,
     recall_wait: Millis,
     /// Grants by user and path, with the version of the namespace at which they were right.
-    grants: Mutex<TwoGenerationCache<String, (u64, Arc<ReadObject>)>>,
+    grants: TwoGenerationCache<String, (u64, Arc<ReadObject>)>,
     /// Asks hosts whether they are there; only beside the head.
     prober: Option<Prober>,
 }
@@ -82,7 +79,7 @@ pub fn answer_key(who: &Principal, path: &FilePath) -> String {
 impl Files {
     /// Opens files where `head` says, here from `objects`; `keys` sign what other disk servers are shown.
     pub fn new(head: Head, objects: Arc<Objects>, keys: CapKeys, clock: Clock, recall_wait: Millis) -> Self {
-        let grants = Mutex::new(TwoGenerationCache::new(GRANTS_KEPT));
+        let grants = TwoGenerationCache::new(GRANTS_KEPT);
         Self {
             names: Some(Names { head, keys }),
             objects,
@@ -113,7 +110,7 @@ impl Files {
 
     /// Opens nothing by name: for a disk server away from the head.
     pub fn without_names(objects: Arc<Objects>, clock: Clock) -> Self {
-        let grants = Mutex::new(TwoGenerationCache::new(1));
+        let grants = TwoGenerationCache::new(1);
         let peers = PeerClient::new(None);
         Self { names: None, objects, peers, clock, recall_wait: Millis(0), grants, prober: None }
     }
@@ -159,7 +156,7 @@ impl Files {
             };
             match opened {
                 Ok(opened) => {
-                    self.grants().insert(answer_key(who, path), (version, grant));
+                    self.grants.insert(answer_key(who, path), (version, grant));
                     return Ok(opened);
                 }
                 Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
@@ -205,9 +202,8 @@ impl Files {
     }
 
     fn kept_grant(&self, who: &Principal, path: &FilePath) -> Option<Arc<ReadObject>> {
-        let mut grants = self.grants();
-        let (version, grant) = grants.get(answer_key(who, path).as_str())?;
-        (*version == self.head().ok()?.namespace_version()).then(|| Arc::clone(grant))
+        let (version, grant) = self.grants.get(answer_key(who, path).as_str())?;
+        (version == self.head().ok()?.namespace_version()).then_some(grant)
     }
 
     /// Where a file is on disk, if the head can say it on this thread.
@@ -217,8 +213,7 @@ impl Files {
         match head.call_here(who, OpenRead { path: path.clone() })? {
             Ok(ReadGrant::Online(grant)) => {
                 let grant = Arc::new(grant);
-                // Dropped after the lock: there may be thousands.
-                let _forgotten = self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
+                self.grants.insert(answer_key(who, path), (version, Arc::clone(&grant)));
                 Some(Ok(grant))
             }
             // Its recall has to be waited for.
@@ -241,10 +236,6 @@ impl Files {
                 debug!(%failure, "could not tell the head which servers the client cannot reach; they are not avoided");
             }
         }
-    }
-
-    fn grants(&self) -> MutexGuard<'_, TwoGenerationCache<String, (u64, Arc<ReadObject>)>> {
-        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn redirect_read(

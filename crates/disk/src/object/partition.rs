@@ -51,7 +51,7 @@ pub struct Partition {
 }
 
 /// Readers that were used lately: objects never change, so that all sessions can share them. A short lock.
-type Readers = Mutex<TwoGenerationCache<ObjectId, Arc<ObjectReader>>>;
+type Readers = TwoGenerationCache<ObjectId, Arc<ObjectReader>>;
 
 /// Half of the readers that are kept open by this process.
 fn readers_kept() -> usize {
@@ -135,7 +135,7 @@ impl Partition {
                 is_direct: AtomicBool::new(false),
                 _lock: lock,
             }),
-            readers: Arc::new(Mutex::new(TwoGenerationCache::new(readers_kept()))),
+            readers: Arc::new(TwoGenerationCache::new(readers_kept())),
         })
     }
 
@@ -206,7 +206,7 @@ impl Partition {
 
     /// Opens a committed object, or yields it as somebody else has opened it.
     pub fn open_object(&self, object: ObjectId) -> Result<Arc<ObjectReader>> {
-        let kept = self.readers().get(&object).map(Arc::clone);
+        let kept = self.readers.get(&object);
         // One that somebody has cut since is opened again, which says so.
         if let Some(reader) = kept.filter(|reader| reader.is_whole()) {
             return Ok(reader);
@@ -214,19 +214,14 @@ impl Partition {
         let reader = Arc::new(ObjectReader::open(&self.shared, object)?);
         if map::is_crowded() {
             // Those in use stay; the others are opened again when somebody wants them.
-            let idle = std::mem::replace(&mut *self.readers(), TwoGenerationCache::new(readers_kept()));
-            drop(idle);
+            self.readers.clear();
         }
-        self.readers().insert(object, Arc::clone(&reader));
+        self.readers.insert(object, Arc::clone(&reader));
         // One that was removed in this moment must not be found again.
         if !self.shared.data(object).exists() {
-            self.readers().remove(&object);
+            self.readers.remove(&object);
         }
         Ok(reader)
-    }
-
-    fn readers(&self) -> MutexGuard<'_, TwoGenerationCache<ObjectId, Arc<ObjectReader>>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads a whole object from the medium and compares it with its description.

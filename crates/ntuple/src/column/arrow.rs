@@ -5,6 +5,7 @@
 //! What does not make sense is taken for no schema, as other readers do: it is a remark, not the data.
 
 use super::declared::Unit;
+use base64::{Engine as _, engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64};
 use std::collections::HashMap;
 
 /// Key of the schema in the metadata of a file.
@@ -20,28 +21,7 @@ const FIELDS_MAX: usize = 1 << 20;
 
 /// Units of the columns that are durations, by name.
 pub(super) fn durations(base64: &str) -> HashMap<String, Unit> {
-    decode(base64).and_then(|bytes| fields(&bytes)).unwrap_or_default()
-}
-
-fn decode(base64: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(base64.len() / 4 * 3);
-    let (mut bits, mut held) = (0u32, 0);
-    for letter in base64.trim_end_matches('=').bytes() {
-        let six = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        (bits, held) = (bits << 6 | u32::from(six), held + 6);
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    Some(bytes)
+    BASE64.decode(base64).ok().and_then(|bytes| fields(&bytes)).unwrap_or_default()
 }
 
 fn fields(bytes: &[u8]) -> Option<HashMap<String, Unit>> {

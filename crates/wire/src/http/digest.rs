@@ -4,8 +4,9 @@
 //! Adler-32, CRC-32 and CRC-32C are written as eight hex digits in `Digest`, as the registry of RFC 3230 says and the grid's storage
 //! systems do, `UNIXcksum` in decimal digits; all others as base64 of their bytes in network order. Hex and base64 of each are understood.
 
-use super::{base64, elements};
+use super::elements;
 use base::{Adler32, Checksums, Crc32c, Failure, Result, hex};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 /// A checksum that can be asked for by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -315,7 +316,7 @@ impl Digests {
                 DigestAlgorithm::Cksum => self.cksum?.to_string(),
                 // Four bytes are a sum, written in hexadecimal.
                 _ if bytes.len() == 4 => hex(&bytes),
-                _ => base64::encode(&bytes),
+                _ => BASE64.encode(&bytes),
             };
             Some(format!("{}={value}", algorithm.as_str()))
         };
@@ -326,7 +327,7 @@ impl Digests {
     #[must_use]
     pub fn repr_field(&self, algorithms: &[DigestAlgorithm]) -> String {
         let one = |algorithm: &DigestAlgorithm| {
-            Some(format!("{}=:{}:", algorithm.key(), base64::encode(&self.bytes(*algorithm)?)))
+            Some(format!("{}=:{}:", algorithm.key(), BASE64.encode(&self.bytes(*algorithm)?)))
         };
         algorithms.iter().filter_map(one).collect::<Vec<_>>().join(", ")
     }
@@ -387,10 +388,15 @@ fn parse_cksum(text: &str) -> Option<u32> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { parse_sum(text) }
 }
 
+/// Exactly `N` bytes in base64; none if the length differs, a character is foreign, padding is missing or unused bits are set.
+fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    BASE64.decode(text).ok()?.try_into().ok()
+}
+
 /// Up to eight hex digits, or base64 of four bytes. The padding tells them apart.
 fn parse_sum(text: &str) -> Option<u32> {
     if text.len() == 8 && text.ends_with("==") {
-        return base64::decode(text).map(u32::from_be_bytes);
+        return decode(text).map(u32::from_be_bytes);
     }
     text.parse::<Adler32>().ok().map(|sum| sum.0)
 }
@@ -398,7 +404,7 @@ fn parse_sum(text: &str) -> Option<u32> {
 /// Hex or base64 of exactly `N` bytes; the length tells them apart.
 fn parse_hash<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N {
-        return base64::decode(text);
+        return decode(text);
     }
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let mut hash = [0; N];
@@ -447,6 +453,16 @@ mod tests {
             assert_eq!((digests, digests.needs_hashing()), (sums, false));
         }
         assert!(Digests::parse("adler32=2").unwrap().check(&sums).unwrap_err().what.contains("not 00000002"));
+    }
+
+    #[test]
+    fn base64_has_one_form_of_each_value() {
+        assert_eq!(decode("Zm9v"), Some(*b"foo"));
+        for bad in ["Zm9", "Zm8=", "Zm9v====", "Zm!v", "===="] {
+            assert_eq!(decode::<3>(bad), None, "{bad}");
+        }
+        assert_eq!(decode::<1>("Zh=="), None, "unused bits");
+        assert_eq!(decode::<1>("Zg=A"), None, "padding only at the end");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! Everything here is text in, types out, or the reverse. A field that a client got wrong is either ignored, where
 //! RFC 9110 says so, or an `Invalid` failure.
 
-mod base64;
 pub mod condition;
 pub mod date;
 pub mod dav;

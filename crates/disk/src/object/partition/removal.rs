@@ -13,7 +13,7 @@ use tracing::warn;
 impl Partition {
     /// Forgets the reader that is kept open of an object.
     pub(crate) fn forget_reader(&self, object: ObjectId) {
-        self.readers().remove(&object);
+        self.readers.remove(&object);
     }
 
     /// Deletes an object and what an earlier daemon left of it; fine if it is not there.
@@ -25,7 +25,7 @@ impl Partition {
         let _claim = self.shared.begin_writing(object)?;
         self.in_place(|| {
             let deleted = self.shared.delete(object);
-            self.readers().remove(&object);
+            self.readers.remove(&object);
             deleted.map_err(|cause| {
                 Failure::io(format!("remove object {object} from {}", self.shared.name()), &cause)
             })
@@ -66,7 +66,7 @@ impl Partition {
         for object in objects {
             let Ok(claim) = self.shared.begin_writing(*object) else { continue };
             let deleted = self.shared.unlink(*object);
-            self.readers().remove(object);
+            self.readers.remove(object);
             match deleted {
                 Ok(had_any) => {
                     is_synced &= !had_any;

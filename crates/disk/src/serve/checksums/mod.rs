@@ -41,14 +41,11 @@ type Key = (ObjectId, DigestAlgorithm);
 /// Those who ask for the same sum at the same time share the work: each reads a part in turn, from where the one before
 /// has got to. It ends when nobody is left who asks, and fails only when nothing moves any more, however long it takes.
 pub struct ObjectSums {
-    known: Mutex<Known>,
+    known: TwoGenerationCache<Key, Digests>,
+    /// Sums that are being computed. `known` may be asked while this is locked, not the other way round.
+    under_way: Mutex<HashMap<Key, Weak<Work>>>,
     readers: Arc<Semaphore>,
     stall_max: Duration,
-}
-
-struct Known {
-    sums: TwoGenerationCache<Key, Digests>,
-    under_way: HashMap<Key, Weak<Work>>,
 }
 
 /// One sum under way.
@@ -76,9 +73,9 @@ enum Joined {
 
 impl Default for ObjectSums {
     fn default() -> Self {
-        let known = Known { sums: TwoGenerationCache::new(REMEMBERED_HALF), under_way: HashMap::new() };
         Self {
-            known: Mutex::new(known),
+            known: TwoGenerationCache::new(REMEMBERED_HALF),
+            under_way: Mutex::default(),
             readers: Arc::new(Semaphore::new(READERS_MAX)),
             stall_max: STALL_MAX,
         }
@@ -88,9 +85,8 @@ impl Default for ObjectSums {
 impl ObjectSums {
     /// Remembers what was computed while an object was written.
     pub fn remember(&self, object: ObjectId, digests: Digests) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for algorithm in digests.algorithms().filter(|algorithm| !algorithm.is_catalogued()) {
-            known.sums.insert((object, algorithm), digests);
+            self.known.insert((object, algorithm), digests);
         }
     }
 
@@ -146,22 +142,26 @@ impl ObjectSums {
 
     /// What is known, or the work that all who ask share.
     fn join(&self, key: Key) -> Result<Joined> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(digests) = known.sums.get(&key) {
-            return Ok(Joined::Known(*digests));
+        if let Some(digests) = self.known.get(&key) {
+            return Ok(Joined::Known(digests));
         }
-        if let Some(work) = known.under_way.get(&key).and_then(Weak::upgrade) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(work) = under_way.get(&key).and_then(Weak::upgrade) {
             return Ok(Joined::Work(work));
         }
-        if known.under_way.len() >= UNDER_WAY_MAX {
-            known.under_way.retain(|_, work| work.strong_count() > 0);
+        // Work that has ended since was remembered before it ended.
+        if let Some(digests) = self.known.get(&key) {
+            return Ok(Joined::Known(digests));
         }
-        if known.under_way.len() >= UNDER_WAY_MAX {
+        if under_way.len() >= UNDER_WAY_MAX {
+            under_way.retain(|_, work| work.strong_count() > 0);
+        }
+        if under_way.len() >= UNDER_WAY_MAX {
             return Err(Failure::busy(format!("{UNDER_WAY_MAX} checksums are being computed"))
                 .hint("ask again later"));
         }
         let work = Arc::new(Work::default());
-        known.under_way.insert(key, Arc::downgrade(&work));
+        under_way.insert(key, Arc::downgrade(&work));
         Ok(Joined::Work(work))
     }
 
@@ -356,7 +356,7 @@ mod tests {
         for object in 0..50_000 {
             sums.remember(ObjectId(object), digests);
         }
-        assert!(sums.known.lock().unwrap().sums.len() <= 2 * REMEMBERED_HALF);
+        assert!(sums.known.len() <= 2 * REMEMBERED_HALF);
         let (source, read) = sevens(1);
         assert_eq!(sums.sum(key(49_999), 1, &source).await.unwrap(), digests);
         assert_eq!(read.load(Ordering::Acquire), 0);
