@@ -9,6 +9,7 @@
 //! **Start reading** with [`Failure`] and [`ErrorKind`], which every call may return, then [`FilePath`] and [`ByteRange`].
 //! [`limits`] has the bounds that hold everywhere, each with its reason.
 
+pub mod calendar;
 pub mod checksum;
 pub mod crc_lanes;
 pub mod failure;
@@ -29,6 +30,8 @@ pub mod time;
 pub mod two_generation_cache;
 pub mod units;
 
+pub use self::time::{Clock, Millis, Timestamp};
+pub use calendar::{CALENDAR_SECONDS, Civil, OrdinalDate};
 pub use checksum::{Adler32, Checksums, Crc32c};
 pub use failure::{Cause, ErrorKind, Failure, OtherHead, Result};
 pub use histogram::{Histogram, Steps};
@@ -40,6 +43,5 @@ pub use page_sums::PageSums;
 pub use path::FilePath;
 pub use range::ByteRange;
 pub use reach::{Network, ReachRule};
-pub use shown::{hex, shown, shown_lines, tail};
-pub use time::{Clock, Millis, Timestamp};
+pub use shown::{hex, shown, shown_lines, tail, unhex};
 pub use two_generation_cache::TwoGenerationCache;

@@ -1,15 +1,8 @@
 //! Months of the calendar, as accounts are kept by.
 
-use crate::{Failure, Timestamp};
+use crate::{Civil, Failure, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
-
-const MS_OF_DAY: i64 = 86_400_000;
-/// Days from 0000-03-01 to 1970-01-01, in the calendar whose years begin in March.
-const DAYS_TO_EPOCH: i64 = 719_468;
-const DAYS_OF_ERA: i64 = 146_097;
-/// 9999-12-31, in days since 1970-01-01.
-const LAST_DAY: i64 = 2_932_896;
 
 /// A month (UTC) from 1970 to 9999, written `2026-11`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,15 +21,8 @@ impl Month {
     /// The month that contains `now`; times that the calendar cannot say become the nearest that it can.
     #[must_use]
     pub fn of(now: Timestamp) -> Self {
-        let days = now.0.div_euclid(MS_OF_DAY).clamp(0, LAST_DAY) + DAYS_TO_EPOCH;
-        let (era, day) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));
-        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-        let day = day - (365 * year + year / 4 - year / 100);
-        let from_march = (5 * day + 2) / 153;
-        // January and February end the year that began in March.
-        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-        let year = era * 400 + year + i64::from(month <= 2);
-        Self { year: year as u16, month: month as u8 }
+        let Civil { year, month, .. } = Civil::of(now.seconds().max(0));
+        Self { year, month }
     }
 
     /// When it begins; [`Self::EARLIER`] begins before everything.
@@ -45,12 +31,9 @@ impl Month {
         if self == Self::EARLIER {
             return Timestamp(i64::MIN);
         }
-        let (year, month) = (i64::from(self.year), i64::from(self.month));
-        let year = year - i64::from(month <= 2);
-        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        let from_march = if month > 2 { month - 3 } else { month + 9 };
-        let days = of_era * 365 + of_era / 4 - of_era / 100 + (153 * from_march + 2) / 5;
-        Timestamp((era * DAYS_OF_ERA + days - DAYS_TO_EPOCH) * MS_OF_DAY)
+        let Self { year, month } = self;
+        let first = Civil { year, month, day: 1, hour: 0, minute: 0, second: 0 };
+        Timestamp(first.seconds().expect("every month has a first day") * 1000)
     }
 
     /// The month after it.
@@ -127,6 +110,10 @@ impl From<Month> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MS_OF_DAY: i64 = 86_400_000;
+    /// 9999-12-31, in days since 1970-01-01.
+    const LAST_DAY: i64 = 2_932_896;
 
     #[test]
     fn months_follow_each_other_without_a_gap() {

@@ -63,6 +63,17 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The bytes of a text in hex; none if a digit is missing or foreign.
+#[must_use]
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some((digit(*high)? << 4 | digit(*low)?) as u8),
+        _ => None,
+    });
+    pairs.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +101,21 @@ mod tests {
         assert_eq!(tail(Path::new("")), "…");
     }
 
+    #[test]
+    fn hex_is_read() {
+        assert_eq!(unhex("00fFa5"), Some(vec![0, 255, 0xa5]));
+        assert_eq!(unhex(""), Some(vec![]));
+        for bad in ["0", "0g", "+1", "é", "00 0"] {
+            assert_eq!(unhex(bad), None, "{bad}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn hex_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(unhex(&hex(&bytes)), Some(bytes));
+        }
+
         #[test]
         fn nothing_hidden_is_left(text in ".*") {
             prop_assert!(!shown(&text).contains(is_hidden));

@@ -1,5 +1,6 @@
 //! Points in time as plain numbers, so that decisions take `now` as an argument.
 
+use crate::Civil;
 use serde::{Deserialize, Serialize};
 use std::{
     ops::{Add, Sub},
@@ -24,6 +25,12 @@ impl Timestamp {
     #[must_use]
     pub fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
+    }
+
+    /// Its date and time of day, UTC.
+    #[must_use]
+    pub fn civil(self) -> Civil {
+        Civil::of(self.seconds())
     }
 
     /// `now` read from a system clock reading.

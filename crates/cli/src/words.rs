@@ -2,12 +2,9 @@
 
 use crate::{output::Tone, table::Cell};
 use base::{Millis, Timestamp, units::human_span};
-use wire::{
-    control::{
-        AwayHost, Entry, FileState, JobExit, JobState, JobUsers, NodeKind, RequestInfo, RequestState,
-        TapePhase, VolumeState,
-    },
-    http::date::Civil,
+use wire::control::{
+    AwayHost, Entry, FileState, JobExit, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
+    VolumeState,
 };
 
 /// `drwxr-xr-x`.
@@ -23,14 +20,12 @@ pub(crate) fn mode(entry: &Entry) -> String {
 
 /// `2026-11-21 10:16`, UTC.
 pub(crate) fn time(time: Timestamp) -> String {
-    let Civil { year, month, day, hour, minute, .. } = Civil::of(time.seconds());
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+    time.civil().to_the_minute()
 }
 
 /// `2026-11-21 10:16:56 UTC`.
 pub(crate) fn exact_time(time: Timestamp) -> String {
-    let Civil { year, month, day, hour, minute, second } = Civil::of(time.seconds());
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    format!("{}:{:02} UTC", self::time(time), time.civil().second)
 }
 
 /// `12 s`, `3 min`, `2 h 07 min`, `5 d 3 h`.

@@ -1,5 +1,6 @@
 //! As much of X.509 as is needed to know when a certificate ends and whom it names (RFC 5280).
 
+use base::Civil;
 use core::net::IpAddr;
 
 const SEQUENCE: u8 = 0x30;
@@ -97,7 +98,7 @@ fn seconds(tag: u8, time: &[u8]) -> Option<i64> {
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let number = |at: usize, length: usize| -> Option<i64> {
+    let number = |at: usize, length: usize| -> Option<u16> {
         std::str::from_utf8(digits.get(at..at + length)?).ok()?.parse().ok()
     };
     let (year, at) = match (tag, digits.len()) {
@@ -106,22 +107,9 @@ fn seconds(tag: u8, time: &[u8]) -> Option<i64> {
         (GENERALIZED_TIME, 14) => (number(0, 4)?, 4),
         _ => return None,
     };
-    let (month, day) = (number(at, 2)?, number(at + 2, 2)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let of_day = number(at + 4, 2)? * 3600 + number(at + 6, 2)? * 60 + number(at + 8, 2)?;
-    Some(days(year, month, day) * 86_400 + of_day)
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar; years begin in March, so that leap days come last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    let part = |place: usize| number(at + 2 * place, 2).map(|number| number as u8);
+    let (month, day) = (part(0)?, part(1)?);
+    Civil { year, month, day, hour: part(2)?, minute: part(3)?, second: part(4)? }.seconds()
 }
 
 /// Fuzz body: a damaged certificate is one that is not there.

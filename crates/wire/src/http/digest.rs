@@ -5,7 +5,7 @@
 //! systems do, `UNIXcksum` in decimal digits; all others as base64 of their bytes in network order. Hex and base64 of each are understood.
 
 use super::elements;
-use base::{Adler32, Checksums, Crc32c, Failure, Result, hex};
+use base::{Adler32, Checksums, Crc32c, Failure, Result, hex, unhex};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 /// A checksum that can be asked for by name.
@@ -406,12 +406,7 @@ fn parse_hash<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N {
         return decode(text);
     }
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let mut hash = [0; N];
-    for (pair, out) in text.as_bytes().chunks(2).zip(&mut hash) {
-        *out = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-    }
-    Some(hash)
+    unhex(text)?.try_into().ok()
 }
 
 /// Fuzz body: fields never panic, and what is understood survives being written.

@@ -8,7 +8,7 @@ use base::{FilePath, Timestamp, units::human_bytes};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use wire::{
     control::{Entry, FileState, NodeKind},
-    http::{date::Civil, encode_path},
+    http::encode_path,
 };
 
 const STYLE: &str = include_str!("listing.css");
@@ -113,8 +113,7 @@ fn place(state: FileState) -> Markup {
 }
 
 fn date(then: Timestamp) -> String {
-    let Civil { year, month, day, hour, minute, .. } = Civil::of(then.seconds());
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+    then.civil().to_the_minute()
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
 //! How numbers, times and states are shown.
 
-use base::{Millis, Timestamp, units::human_span};
+use base::{Civil, Millis, Timestamp, units::human_span};
 use maud::{Markup, html};
-use wire::{
-    control::{JobExit, JobState, RequestInfo, RequestState, TapePhase, VolumeState},
-    http::date::Civil,
-};
+use wire::control::{JobExit, JobState, RequestInfo, RequestState, TapePhase, VolumeState};
 
 /// How a thing is doing; the style sheet has a colour for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +101,7 @@ pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
 
 /// The time of day, with the date unless it is the day of `now`; UTC.
 pub(super) fn clock(now: Timestamp, then: Timestamp) -> String {
-    let (today, Civil { year, month, day, hour, minute, second }) =
-        (Civil::of(now.seconds()), Civil::of(then.seconds()));
+    let (today, Civil { year, month, day, hour, minute, second }) = (now.civil(), then.civil());
     if (today.year, today.month, today.day) == (year, month, day) {
         format!("{hour:02}:{minute:02}:{second:02}")
     } else if today.year != year {

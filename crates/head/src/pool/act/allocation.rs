@@ -27,9 +27,8 @@ use base::{
     units::{Span, human_bytes},
 };
 use std::sync::Arc;
-use wire::{
-    control::{ALLOCATION_LIFETIME, ALLOCATION_LIFETIME_MAX, Allocate, Allocated, Allocation, NodeKind},
-    http::date::Civil,
+use wire::control::{
+    ALLOCATION_LIFETIME, ALLOCATION_LIFETIME_MAX, Allocate, Allocated, Allocation, NodeKind,
 };
 
 /// The reservation of a file.
@@ -73,11 +72,8 @@ impl Held {
 
     /// Who reserved what until when, for people.
     pub(crate) fn told(&self, core: &Core, owner: &str) -> Result<String> {
-        let Civil { year, month, day, hour, minute, .. } = Civil::of(self.until.seconds());
-        let (size, pool) = (human_bytes(self.size), self.pool(core)?);
-        Ok(format!(
-            "{owner}: {size} in pool {pool} reserved until {year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC"
-        ))
+        let (size, pool, until) = (human_bytes(self.size), self.pool(core)?, self.until.civil());
+        Ok(format!("{owner}: {size} in pool {pool} reserved until {} UTC", until.to_the_minute()))
     }
 }
 

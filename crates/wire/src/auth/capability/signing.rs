@@ -332,12 +332,6 @@ pub(super) fn malformed() -> Failure {
 
 /// Exactly 16 bytes in lower-case hex: a shorter MAC would be a weaker one.
 fn unhex(text: &str) -> Option<[u8; 16]> {
-    let mut bytes = [0; 16];
-    if text.len() != 32 || !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(bytes)
+    let is_lower = text.bytes().all(|digit| !digit.is_ascii_uppercase());
+    base::unhex(text).filter(|_| is_lower)?.try_into().ok()
 }

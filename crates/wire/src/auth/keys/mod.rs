@@ -211,14 +211,7 @@ impl Generation {
 
 /// Exactly 32 bytes in hex.
 pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(bytes)
+    base::unhex(text)?.try_into().ok()
 }
 
 /// Fuzz body: a file that is read says the same when it is written again.

@@ -1,6 +1,6 @@
 //! User attributes: names and values that users keep with a file or directory.
 
-use base::{Failure, FilePath};
+use base::{Failure, FilePath, hex, unhex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -90,22 +90,14 @@ impl TryFrom<String> for AttributeValue {
     type Error = Failure;
 
     fn try_from(text: String) -> Result<Self, Failure> {
-        let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
-        let pairs = text.as_bytes().chunks(2);
-        let bytes: Option<Vec<u8>> = pairs
-            .map(|pair| match pair {
-                [high, low] => Some(digit(high)? << 4 | digit(low)?),
-                _ => None,
-            })
-            .collect();
+        let bytes = unhex(&text);
         bytes.ok_or_else(|| Failure::invalid("attribute value is not in hex"))?.try_into()
     }
 }
 
 impl From<AttributeValue> for String {
     fn from(value: AttributeValue) -> Self {
-        let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte is one hex digit");
-        value.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        hex(&value.0)
     }
 }
 

@@ -5,8 +5,8 @@ use super::{
     names::{LiveProperty, PropertyName, is_text},
     request::Propfind,
 };
-use crate::http::{EntityTag, date::Civil, http_date};
-use base::{Adler32, Timestamp};
+use crate::http::{EntityTag, http_date};
+use base::{Adler32, Civil, Timestamp};
 use std::fmt::Write as _;
 
 /// Media type of all XML here.
