@@ -4,15 +4,13 @@ use crate::{
     fault::{Fault, Result},
     place::{Place, names},
 };
-use base::Checksums;
-use md5::{Digest, Md5};
 use std::{
     ffi::CStr,
-    fmt::Write,
     fs::File,
     io::{self, Read},
     path::Path,
 };
+use wire::digest::{DigestAlgorithm, Digests, Hashing};
 
 /// Bytes read at a time; fits the cache.
 const PIECE_BYTES: usize = 256 << 10;
@@ -40,29 +38,15 @@ pub(crate) fn of(path: &CStr, kind: Option<&CStr>) -> Result<String> {
 
 fn unsupported(kind: &str, name: &str) -> Fault {
     Fault::new(libc::ENOTSUP, format!("checksum of {name}: {kind:?} is not available"))
-        .hint("adler32, crc32c and md5 are known")
+        .hint(&format!("{} are known", DigestAlgorithm::xrootd_names().join(", ")))
 }
 
 fn of_local(path: &Path, kind: &str) -> io::Result<Option<String>> {
     let file = File::open(path)?;
-    match kind {
-        "adler32" | "crc32c" => {
-            let mut sums = Checksums::EMPTY;
-            each_piece(file, |piece| sums = sums.extend(piece))?;
-            let is_adler = kind == "adler32";
-            Ok(Some(if is_adler { sums.adler32.to_string() } else { sums.crc32c.to_string() }))
-        }
-        "md5" => {
-            let mut sum = Md5::new();
-            each_piece(file, |piece| sum.update(piece))?;
-            let mut text = String::new();
-            for byte in sum.finalize() {
-                let _ = write!(text, "{byte:02x}");
-            }
-            Ok(Some(text))
-        }
-        _ => Ok(None),
-    }
+    let Some(algorithm) = DigestAlgorithm::by_xrootd_name(kind) else { return Ok(None) };
+    let mut hashing = Hashing::of(algorithm);
+    each_piece(file, |piece| hashing.update(piece))?;
+    Ok(hashing.finish(Digests::default()).hex(algorithm))
 }
 
 fn each_piece(mut file: File, mut take: impl FnMut(&[u8])) -> io::Result<()> {
@@ -90,6 +74,7 @@ mod tests {
         assert_eq!(of(&path, None).unwrap(), "091e01de");
         assert_eq!(of(&path, Some(c"CRC32C")).unwrap(), "e3069283");
         assert_eq!(of(&path, Some(c"md5")).unwrap(), "25f9e794323b453885f5181f1b624d0b");
+        assert_eq!(of(&path, Some(c"zcrc32")).unwrap(), "cbf43926");
         assert_eq!(of(&path, Some(c"sha1")).unwrap_err().errno, libc::ENOTSUP);
         assert_eq!(of(c"/no/such/file", None).unwrap_err().errno, libc::ENOENT);
     }

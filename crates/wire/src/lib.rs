@@ -13,6 +13,7 @@ pub mod audit;
 pub mod auth;
 pub mod backup;
 pub mod control;
+pub mod digest;
 pub mod http;
 pub mod media;
 pub mod xrd;

@@ -15,7 +15,7 @@ pub mod tpc;
 
 pub use condition::{Conditions, Validators, Verdict};
 pub use date::{http_date, parse_http_date};
-pub use digest::{DigestAlgorithm, Digests, wanted_digests, wanted_repr_digests};
+pub use digest::{wanted_digests, wanted_repr_digests};
 pub use framing::Framing;
 pub use path::{decode_path, encode_path, target_names_directory};
 pub use range::{Multipart, Ranges, content_range, parse_ranges, unsatisfied_range};

@@ -36,7 +36,7 @@ use net::xrd::{
     TlsOffer,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
-use wire::{auth::token::Right, http::DigestAlgorithm, xrd};
+use wire::{auth::token::Right, digest::DigestAlgorithm, xrd};
 
 /// The door.
 pub struct RootDoor {

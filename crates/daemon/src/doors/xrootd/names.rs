@@ -7,7 +7,7 @@ use net::xrd::{Attributes, ListEntry, ListPage, Location, SpaceInfo, StatFlags, 
 use std::sync::Arc;
 use wire::{
     control::{self, Entry, FileState, NodeKind},
-    http::{DigestAlgorithm, Digests},
+    digest::{DigestAlgorithm, Digests},
 };
 
 impl RootDoor {
@@ -101,8 +101,7 @@ impl RootDoor {
             }
             NodeKind::File => Failure::locked(format!("{path} is being written: it has no checksum yet")),
         })?;
-        let offered = DigestAlgorithm::ALL.into_iter().find(|offered| offered.xrootd_name() == Some(kind));
-        let algorithm = offered.ok_or_else(|| {
+        let algorithm = DigestAlgorithm::by_xrootd_name(kind).ok_or_else(|| {
             Failure::unsupported(format!("checksum {kind} is not offered here"))
                 .hint(format!("{} are", DigestAlgorithm::xrootd_names().join(", ")))
         })?;

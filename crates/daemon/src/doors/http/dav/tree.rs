@@ -5,10 +5,12 @@ use crate::doors::http::{
     paths::{PathRequest, is_directory},
 };
 use base::{Checksums, ErrorKind, Failure, FilePath, Result};
-use disk::serve::checksums::Hashing;
 use futures_util::{StreamExt, stream};
 use std::sync::Arc;
-use wire::control::{Disposition, Entry, Mkdir, OpenWrite, Remove, RemoveDirectory};
+use wire::{
+    control::{Disposition, Entry, Mkdir, OpenWrite, Remove, RemoveDirectory},
+    digest::Hashing,
+};
 
 /// Removals under way at a time: they are committed together.
 const REMOVALS_AT_ONCE: usize = 64;

@@ -6,13 +6,10 @@ use axum::{
     http::HeaderMap,
 };
 use base::{Failure, FilePath, Result};
-use disk::serve::{
-    checksums::Hashing,
-    open_file::{ReadFile, WriteFile},
-};
+use disk::serve::open_file::{ReadFile, WriteFile};
 use net::blocking;
 use std::{pin::Pin, sync::Arc};
-use wire::http::{DigestAlgorithm, Digests};
+use wire::digest::{DigestAlgorithm, Digests, Hashing};
 
 /// Bytes that are read at once of what was stored.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -27,9 +27,10 @@ use disk::{
 use std::sync::Arc;
 use wire::{
     control::Entry,
+    digest::{DigestAlgorithm, Digests},
     http::{
-        DigestAlgorithm, Digests, EntityTag, Multipart, Ranges, Validators, Verdict, content_range,
-        http_date, parse_ranges, unsatisfied_range, wanted_digests, wanted_repr_digests,
+        EntityTag, Multipart, Ranges, Validators, Verdict, content_range, http_date, parse_ranges,
+        unsatisfied_range, wanted_digests, wanted_repr_digests,
     },
 };
 

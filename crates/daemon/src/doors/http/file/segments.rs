@@ -6,10 +6,7 @@ use axum::body::Bytes;
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
 use disk::{
     remote::threads::{with_peers, with_peers_for_writing},
-    serve::{
-        checksums::Hashing,
-        open_file::{ReadFile, WriteFile},
-    },
+    serve::open_file::{ReadFile, WriteFile},
 };
 use futures_util::{Stream, stream};
 use std::{
@@ -20,6 +17,7 @@ use std::{
     },
 };
 use tokio::task::JoinHandle;
+use wire::digest::Hashing;
 
 /// Memory that all bodies together aim to stay below.
 const BODIES_BYTES: usize = 64 << 20;

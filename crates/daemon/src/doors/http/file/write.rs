@@ -19,13 +19,13 @@ use axum::{
     response::IntoResponse,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
-use disk::serve::{checksums::Hashing, local_objects::CapFile, open_file::WriteFile};
+use disk::serve::{local_objects::CapFile, open_file::WriteFile};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use wire::{
     control::{Disposition, OpenWrite},
+    digest::{Digests, Hashing},
     http::{
-        Digests,
         dav::{parse_mtime, parse_overwrite},
         wanted_digests, wanted_repr_digests,
     },
@@ -203,8 +203,7 @@ async fn commit(
     let (mut arrived, mut is_wrong) = (Digests::default(), false);
     let outcome = file
         .commit(|info| {
-            let Digests { adler32, crc32c, .. } = info.checksums.into();
-            arrived = hashing.finish(Digests { adler32, crc32c, ..known });
+            arrived = hashing.finish(known.with_checksums(info.checksums));
             let outcome = claimed.check(&arrived);
             is_wrong = outcome.is_err();
             outcome
@@ -233,7 +232,7 @@ async fn stored(request: &PathRequest, existed: bool, arrived: &Digests) -> axum
     }
     // The tag is of what this request stored, unless somebody was quicker in storing something else.
     if let Ok(entry) = request.entry(&request.path).await
-        && entry.checksums.map(|sums| Some(sums.crc32c)) == Some(arrived.crc32c)
+        && entry.checksums.is_some_and(|sums| Digests::from(sums).check(arrived).is_ok())
         && let Some(tag) = tag_of(&entry)
     {
         put_field(headers, header::ETAG, tag.as_str());

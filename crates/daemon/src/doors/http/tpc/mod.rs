@@ -44,8 +44,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::info;
 use wire::{
     control::{Disposition, Entry},
+    digest::Digests,
     http::{
-        Digests,
         dav::{Place, parse_overwrite, parse_place},
         tpc::{MARKER_TYPE, Marker, SUCCESS, failure_line, passed_on},
     },

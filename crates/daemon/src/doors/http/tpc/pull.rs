@@ -7,9 +7,12 @@ use super::{
 use crate::doors::http::file::segments::Inflow;
 use axum::http::{HeaderValue, Method, StatusCode};
 use base::{Failure, Result};
-use disk::serve::{checksums::Hashing, open_file::WriteFile};
+use disk::serve::open_file::WriteFile;
 use std::sync::Arc;
-use wire::{control::OpenWrite, http::Digests};
+use wire::{
+    control::OpenWrite,
+    digest::{Digests, Hashing},
+};
 
 /// Fetches, stores, compares, commits.
 pub(super) async fn run(transfer: &Transfer, file: Option<WriteFile>) -> Result<()> {

@@ -17,7 +17,7 @@ use base::{ByteRange, ErrorKind, Failure, Result};
 use disk::serve::open_file::ReadFile;
 use futures_util::StreamExt;
 use std::sync::Arc;
-use wire::http::{DigestAlgorithm, Digests};
+use wire::digest::{DigestAlgorithm, Digests};
 
 /// Opens, which may mean a recall from tape; sends; compares.
 pub(super) async fn run(transfer: &Transfer, file: Option<ReadFile>) -> Result<()> {

@@ -28,10 +28,8 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use wire::{
     control::TRIED,
-    http::{
-        Digests,
-        dav::{Place, speakable},
-    },
+    digest::Digests,
+    http::dav::{Place, speakable},
 };
 
 /// Time to find, reach and greet the other server.

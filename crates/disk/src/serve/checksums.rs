@@ -1,11 +1,7 @@
 //! Sums of objects that the catalogue does not keep, on demand: read from disk, and remembered because objects never change.
 
-mod cksum;
-mod hashing;
-
 use crate::serve::open_file::ReadFile;
 use base::{Failure, ObjectId, Result, TwoGenerationCache};
-pub use hashing::Hashing;
 use net::blocking;
 use std::{
     collections::HashMap,
@@ -19,9 +15,9 @@ use tokio::{
     sync::{Mutex as Turns, MutexGuard as Turn, Semaphore},
     time::timeout,
 };
-use wire::http::{DigestAlgorithm, Digests};
+use wire::digest::{DigestAlgorithm, Digests, Hashing, Sum};
 
-/// Half of the sums that are remembered: 100 bytes each.
+/// Half of the sums that are remembered: about 100 bytes each.
 const REMEMBERED_HALF: usize = 8192;
 /// Sums under way: beyond this the asker is told `Busy`.
 const UNDER_WAY_MAX: usize = 256;
@@ -41,7 +37,7 @@ type Key = (ObjectId, DigestAlgorithm);
 /// Those who ask for the same sum at the same time share the work: each reads a part in turn, from where the one before
 /// has got to. It ends when nobody is left who asks, and fails only when nothing moves any more, however long it takes.
 pub struct ObjectSums {
-    known: TwoGenerationCache<Key, Digests>,
+    known: TwoGenerationCache<Key, Sum>,
     /// Sums that are being computed. `known` may be asked while this is locked, not the other way round.
     under_way: Mutex<HashMap<Key, Weak<Work>>>,
     readers: Arc<Semaphore>,
@@ -63,11 +59,11 @@ enum State {
     Lost,
     /// Summed so far.
     Part(Box<Running>),
-    Done(Digests),
+    Done(Sum),
 }
 
 enum Joined {
-    Known(Digests),
+    Known(Sum),
     Work(Arc<Work>),
 }
 
@@ -86,7 +82,9 @@ impl ObjectSums {
     /// Remembers what was computed while an object was written.
     pub fn remember(&self, object: ObjectId, digests: Digests) {
         for algorithm in digests.algorithms().filter(|algorithm| !algorithm.is_catalogued()) {
-            self.known.insert((object, algorithm), digests);
+            if let Some(sum) = digests.get(algorithm) {
+                self.known.insert((object, algorithm), sum);
+            }
         }
     }
 
@@ -107,15 +105,25 @@ impl ObjectSums {
         let source = Arc::clone(file);
         // Past the meter: nobody's traffic.
         let source: Source = Arc::new(move |offset, buffer| source.peek_at(offset, buffer));
-        let sums = self.sum((file.grant.object, algorithm), file.grant.size, &source).await?;
-        let Digests { adler32, crc32c, .. } = file.grant.checksums.into();
-        Ok(Digests { adler32, crc32c, ..sums })
+        let object = file.grant.object;
+        let sum = self.sum((object, algorithm), file.grant.size, &source).await?;
+        Ok(self.known_of(object).with(algorithm, sum).with_checksums(file.grant.checksums))
+    }
+
+    /// What is remembered of an object.
+    fn known_of(&self, object: ObjectId) -> Digests {
+        DigestAlgorithm::ALL.into_iter().fold(Digests::default(), |digests, algorithm| {
+            match self.known.get(&(object, algorithm)) {
+                Some(sum) => digests.with(algorithm, sum),
+                None => digests,
+            }
+        })
     }
 
     /// The sum of the `size` bytes of an object.
-    async fn sum(&self, key: Key, size: u64, source: &Source) -> Result<Digests> {
+    async fn sum(&self, key: Key, size: u64, source: &Source) -> Result<Sum> {
         let work = match self.join(key)? {
-            Joined::Known(digests) => return Ok(digests),
+            Joined::Known(sum) => return Ok(sum),
             Joined::Work(work) => work,
         };
         loop {
@@ -123,9 +131,9 @@ impl ObjectSums {
             let running = match std::mem::take(&mut *state) {
                 State::Lost => Running::new(key),
                 State::Part(running) => *running,
-                State::Done(digests) => {
-                    *state = State::Done(digests);
-                    return Ok(digests);
+                State::Done(sum) => {
+                    *state = State::Done(sum);
+                    return Ok(sum);
                 }
             };
             let running = self.visit(running, size, source).await?;
@@ -135,23 +143,24 @@ impl ObjectSums {
             } else {
                 let digests = running.hashing.finish(Digests::default());
                 self.remember(key.0, digests);
-                State::Done(digests)
+                let lost = || Failure::internal(format!("{} was computed and is not there", key.1.as_str()));
+                State::Done(digests.get(key.1).ok_or_else(lost)?)
             };
         }
     }
 
     /// What is known, or the work that all who ask share.
     fn join(&self, key: Key) -> Result<Joined> {
-        if let Some(digests) = self.known.get(&key) {
-            return Ok(Joined::Known(digests));
+        if let Some(sum) = self.known.get(&key) {
+            return Ok(Joined::Known(sum));
         }
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(work) = under_way.get(&key).and_then(Weak::upgrade) {
             return Ok(Joined::Work(work));
         }
         // Work that has ended since was remembered before it ended.
-        if let Some(digests) = self.known.get(&key) {
-            return Ok(Joined::Known(digests));
+        if let Some(sum) = self.known.get(&key) {
+            return Ok(Joined::Known(sum));
         }
         if under_way.len() >= UNDER_WAY_MAX {
             under_way.retain(|_, work| work.strong_count() > 0);
@@ -262,8 +271,8 @@ mod tests {
         (Arc::new(source), read)
     }
 
-    fn hex(digests: Digests) -> String {
-        digests.md5.unwrap().iter().map(|byte| format!("{byte:02x}")).collect()
+    fn hex(sum: Sum) -> String {
+        base::hex(sum.as_bytes())
     }
 
     #[tokio::test]
@@ -352,13 +361,13 @@ mod tests {
         assert_eq!(sums.join(key(999)).err().unwrap().kind, ErrorKind::Busy);
         drop(works);
         assert!(sums.join(key(999)).is_ok());
-        let digests = Digests { md5: Some([7; 16]), ..Digests::default() };
+        let digests = Digests::parse(&format!("md5={MD5_OF_SEVENS}")).unwrap();
         for object in 0..50_000 {
             sums.remember(ObjectId(object), digests);
         }
         assert!(sums.known.len() <= 2 * REMEMBERED_HALF);
         let (source, read) = sevens(1);
-        assert_eq!(sums.sum(key(49_999), 1, &source).await.unwrap(), digests);
+        assert_eq!(hex(sums.sum(key(49_999), 1, &source).await.unwrap()), MD5_OF_SEVENS);
         assert_eq!(read.load(Ordering::Acquire), 0);
     }
 }
