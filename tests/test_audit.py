@@ -19,9 +19,9 @@ def records(facility: Facility, *words: str) -> list[Json]:
 
 
 def of(records: list[Json], what: str) -> list[tuple[str, str, str, bool]]:
-    """Tell the deeds with one path: door, user, deed, whether it was done."""
+    """Tell the actions with one path: door, user, action, whether it was done."""
     about = [record for record in records if record.get("what", "").split(" ")[0] == what]
-    return [(record["door"], record["user"], record["deed"], "refused" not in record) for record in about]
+    return [(record["door"], record["user"], record["action"], "refused" not in record) for record in about]
 
 
 def test_what_was_done_and_refused_is_in_the_log(facility: Facility, sample: Path, tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_what_was_done_and_refused_is_in_the_log(facility: Facility, sample: Pat
         ("http", "nobody", "read", False),
         ("http", owner, "remove", True),
     ]
-    (refused,) = [record for record in found if record["deed"] == "set_grant"]
+    (refused,) = [record for record in found if record["action"] == "set_grant"]
     # It came over the socket in the directory, where nobody has an address.
     assert (refused["user"], refused["refused"], refused.get("address")) == ("eve", "permission", None)
-    assert next(record for record in found if record["deed"] == "read" and record["door"] == "http")["address"] == (
+    assert next(record for record in found if record["action"] == "read" and record["door"] == "http")["address"] == (
         "127.0.0.1"
     )
     assert (refused["what"], "may not change the grants of /" in refused["why"]) == ("/ user:eve rw", True)
-    (rename,) = [record for record in found if record["deed"] == "rename"]
+    (rename,) = [record for record in found if record["action"] == "rename"]
     assert rename["to"] == "/d/moved"
     log = facility.directory / "audit" / "audit.jsonl"
     assert log.stat().st_mode & 0o777 == 0o600
@@ -65,7 +65,7 @@ def test_what_was_done_and_refused_is_in_the_log(facility: Facility, sample: Pat
     # What people ask of it.
     assert {record["user"] for record in records(facility, "--by=eve")} == {"eve"}
     assert all("refused" in record for record in records(facility, "--refused"))
-    assert records(facility, "--last=1", "--path=/d/moved")[0]["deed"] == "remove"
+    assert records(facility, "--last=1", "--path=/d/moved")[0]["action"] == "remove"
     assert records(facility, "--since=0s") == []
     table = facility.bp("audit", "--refused").out
     assert "refused: user eve may not change" in table

@@ -284,8 +284,8 @@ def test_refused_requests_push_no_deed_out_of_the_audit_log(make_facility: MakeF
     url = f"{facility.http}/{'n' * 200}"
     run("curl", "-s", *(word for _ in range(2000) for word in ("-o", "/dev/null", url)))
     facility.down()
-    deeds = facility.bp("--json", "audit", "--path=/precious").out.splitlines()
-    assert len(deeds) == 1
+    actions = facility.bp("--json", "audit", "--path=/precious").out.splitlines()
+    assert len(actions) == 1
     refused = facility.bp("audit", "--refused").out
     assert re.search(r"\d+ times refused", refused), refused
     assert len(refused.splitlines()) < 50

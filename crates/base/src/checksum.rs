@@ -1,4 +1,4 @@
-//! Adler-32 (the field's habit) and CRC-32C, streaming, combinable, and out of order.
+//! Adler-32 (customary in the field) and CRC-32C: streaming, combinable, and for writes in any order.
 
 use crate::Failure;
 use serde::{Deserialize, Serialize};
@@ -48,16 +48,16 @@ checksum! {
 const ADLER_MODULUS: u64 = 65_521;
 
 impl Adler32 {
-    /// Of no bytes.
+    /// Returns the sum of no bytes.
     pub const EMPTY: Self = Self(1);
 
-    /// Of `bytes`.
+    /// Returns the sum of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::EMPTY.extend(bytes)
     }
 
-    /// Of what came before followed by `bytes`.
+    /// Returns the sum of the bytes so far followed by `bytes`.
     #[must_use]
     pub fn extend(self, bytes: &[u8]) -> Self {
         let mut running = simd_adler32::Adler32::from_checksum(self.0);
@@ -65,7 +65,7 @@ impl Adler32 {
         Self(running.finish())
     }
 
-    /// Of A followed by B, from the sums of A and B and the length of B.
+    /// Returns the sum of A followed by B, from the sums of A and B and the length of B.
     #[must_use]
     pub fn combine(self, next: Self, next_bytes: u64) -> Self {
         let (a1, b1) = (u64::from(self.0 & 0xffff), u64::from(self.0 >> 16));
@@ -78,22 +78,22 @@ impl Adler32 {
 }
 
 impl Crc32c {
-    /// Of no bytes.
+    /// Returns the sum of no bytes.
     pub const EMPTY: Self = Self(0);
 
-    /// Of `bytes`.
+    /// Returns the sum of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(crc32c::crc32c(bytes))
     }
 
-    /// Of what came before followed by `bytes`.
+    /// Returns the sum of the bytes so far followed by `bytes`.
     #[must_use]
     pub fn extend(self, bytes: &[u8]) -> Self {
         Self(crc32c::crc32c_append(self.0, bytes))
     }
 
-    /// Of A followed by B, from the sums of A and B and the length of B.
+    /// Returns the sum of A followed by B, from the sums of A and B and the length of B.
     #[must_use]
     pub fn combine(self, next: Self, next_bytes: u64) -> Self {
         Self(crc32c::crc32c_combine(self.0, next.0, next_bytes as usize))
@@ -110,22 +110,22 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// Of no bytes.
+    /// Returns the sum of no bytes.
     pub const EMPTY: Self = Self { adler32: Adler32::EMPTY, crc32c: Crc32c::EMPTY };
 
-    /// Of `bytes`.
+    /// Returns the sum of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::EMPTY.extend(bytes)
     }
 
-    /// Of what came before followed by `bytes`.
+    /// Returns the sum of the bytes so far followed by `bytes`.
     #[must_use]
     pub fn extend(self, bytes: &[u8]) -> Self {
         Self { adler32: self.adler32.extend(bytes), crc32c: self.crc32c.extend(bytes) }
     }
 
-    /// Of A followed by B, from the sums of A and B and the length of B.
+    /// Returns the sum of A followed by B, from the sums of A and B and the length of B.
     #[must_use]
     pub fn combine(self, next: Self, next_bytes: u64) -> Self {
         Self {

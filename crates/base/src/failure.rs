@@ -87,7 +87,7 @@ pub enum Cause {
 pub struct Failure {
     /// What the caller can do about it.
     pub kind: ErrorKind,
-    /// What failed, and on which thing.
+    /// What failed, with the thing it failed on.
     pub what: String,
     /// The next step, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ pub struct Failure {
     /// Error number of this host's operating system, if the failure was made from one. It says nothing on other hosts.
     #[serde(skip)]
     pub os_error: Option<i32>,
-    /// Who is to be asked instead, if somebody else can do it.
+    /// The head that can carry it out, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Box<OtherHead>>,
 }
@@ -120,7 +120,7 @@ impl OtherHead {
         host_and_port(self.root.strip_prefix("root://")?)
     }
 
-    /// Whether both addresses are such as clients can be sent to.
+    /// Whether clients can be redirected to both addresses.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let rest = self.http.strip_prefix("https://").or_else(|| self.http.strip_prefix("http://"));

@@ -1,4 +1,4 @@
-//! How often something took how long: counted in fixed steps, without a lock.
+//! A histogram of durations with fixed buckets, updated without a lock.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -74,13 +74,13 @@ impl Histogram {
         self.steps.bounds().iter().copied().zip(counts)
     }
 
-    /// How many there were.
+    /// Number of durations counted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// How long they took together.
+    /// Sum of the durations.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.sum_micros.load(Relaxed) as f64 / 1e6

@@ -1,4 +1,4 @@
-//! The words that all crates share: ids, paths, byte ranges, checksums, errors, units.
+//! The vocabulary that all crates share: ids, paths, byte ranges, checksums, errors, units.
 //!
 //! **Problem.** Crates that do not know each other pass the same things on: a file id, a checksum, a reason why something
 //! failed. If each had its own type for them, a mistake would compile.

@@ -1,4 +1,4 @@
-//! Months of the calendar, as accounts are kept by.
+//! Calendar months, the periods of accounts.
 
 use crate::{Civil, Failure, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Month {
         }
     }
 
-    /// As one number, in order: 202611; [`Self::EARLIER`] is 0.
+    /// The month as a number that sorts by time: 202611. [`Self::EARLIER`] is 0.
     #[must_use]
     pub fn number(self) -> u32 {
         u32::from(self.year) * 100 + u32::from(self.month)

@@ -1,4 +1,4 @@
-//! Checksums of the pages of a file that never changes, kept once they were computed.
+//! Cached page checksums of a file that never changes.
 //!
 //! A page that is asked for again then costs no pass over its bytes, so that the kernel can send it from where it lies.
 

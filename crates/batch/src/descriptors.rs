@@ -1,4 +1,4 @@
-//! Open files that a process has from whoever started it.
+//! File descriptors that a process inherited from its parent.
 
 use nix::unistd::close;
 use std::fs;

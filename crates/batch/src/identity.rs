@@ -1,4 +1,4 @@
-//! Whom a job runs as.
+//! The user that a job runs as.
 //!
 //! Where the worker runs as root, a job runs as the user of that name on its host. Users whom the host does not know, and those whose
 //! names belong to the system there, run as a *slot user*: a uid of a range that nobody else has, one job at a time. Where the worker
@@ -17,7 +17,7 @@ use wire::control::JobOrder;
 /// The uid that the kernel and NFS show for those that they cannot name: what belongs to it belongs to anybody.
 const OVERFLOW_UID: u32 = 65_534;
 
-/// Whose jobs a worker runs, and as whom.
+/// Which users' jobs a worker runs, and as which user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserPolicy {
     /// Whether the head runs on this host as the same user: then that user is the facility's owner, whatever its name.
@@ -42,7 +42,7 @@ pub enum Kind {
     Slot,
 }
 
-/// Whom a job runs as.
+/// The user that a job runs as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -136,9 +136,9 @@ pub(crate) fn is_for_jobs(uid: u32, uid_min: u32) -> bool {
     uid >= uid_min.max(1) && uid != OVERFLOW_UID
 }
 
-/// Who this worker is, for [`decide`].
+/// The identity of the worker process, for [`decide`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Me<'a> {
+pub(crate) struct WorkerIdentity<'a> {
     pub(crate) uid: u32,
     pub(crate) name: &'a str,
     /// Why it cannot become another user, though it is root.
@@ -148,7 +148,7 @@ pub(crate) struct Me<'a> {
 /// Decides whom a job runs as, or why this worker does not run it.
 pub(crate) fn decide(
     policy: &UserPolicy,
-    me: Me<'_>,
+    me: WorkerIdentity<'_>,
     order: &JobOrder,
     account: Option<Account>,
 ) -> Result<Choice> {
@@ -264,8 +264,8 @@ mod tests {
         Some(Account { uid, gid: uid, name: name.to_owned() })
     }
 
-    const ROOT: Me<'_> = Me { uid: 0, name: "root", stays: None };
-    const BP: Me<'_> = Me { uid: 990, name: "bp", stays: None };
+    const ROOT: WorkerIdentity<'_> = WorkerIdentity { uid: 0, name: "root", stays: None };
+    const BP: WorkerIdentity<'_> = WorkerIdentity { uid: 990, name: "bp", stays: None };
 
     #[test]
     fn root_runs_a_job_as_the_user_who_submitted_it() {
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn without_mount_namespaces_root_becomes_nobody_else() {
-        let held = Me { stays: Some("not permitted"), ..ROOT };
+        let held = WorkerIdentity { stays: Some("not permitted"), ..ROOT };
         let refused = decide(&policy(true), held, &order("ada", false), known("ada", 1001)).unwrap_err();
         assert!(refused.what.contains("not permitted"), "{refused}");
         assert_eq!(decide(&policy(true), held, &order("root", true), known("root", 0)).unwrap(), Choice::Own);

@@ -1,4 +1,4 @@
-//! Opens what a job left in its scratch directory, without being led anywhere else by it.
+//! Opens outputs in the scratch directory of a job without following links out of it.
 //!
 //! The room may read more than the job may: on a worker that runs as root, everything. So the kernel itself keeps the lookup below
 //! the directory, whatever the job changes meanwhile, and only plain files of the job's own user are taken: a hard link to the

@@ -1,4 +1,4 @@
-//! Tells the head what a job prints, as long as somebody there follows it.
+//! Reports the output of a running job to the head while a client follows it.
 //!
 //! The job writes plain files, which nobody can wait for: they are looked at five times a second, and only while they are followed.
 
@@ -25,7 +25,7 @@ const ASK_EVERY: Duration = Duration::from_secs(10);
 /// Pieces told when the job is over: as many as the head keeps.
 const LAST_PIECES_MAX: u64 = OUTPUT_KEPT_BYTES_MAX / OUTPUT_PIECE_BYTES_MAX as u64 + 1;
 
-/// What a job prints on, by the names of the files.
+/// The output streams of a job, by the names of their files.
 const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
 /// Begins to tell what a run prints, unless that is done already.
@@ -55,18 +55,18 @@ fn tell(shared: &Shared, held: &Held) {
     let (mut backoff, mut asked) = (Backoff::new(), None::<Instant>);
     while !shared.is_stopping() && shared.holds(held.id()) {
         let what = match asked {
-            None => What::Nothing,
-            Some(asked) if asked.elapsed() > ASK_EVERY => What::Any,
-            Some(_) => What::New,
+            None => OutputReport::Nothing,
+            Some(asked) if asked.elapsed() > ASK_EVERY => OutputReport::Any,
+            Some(_) => OutputReport::New,
         };
         let told = tell_next(shared, held, what);
-        if matches!(told, Ok(Told::Rest | Told::More)) {
+        if matches!(told, Ok(ReportOutcome::Rest | ReportOutcome::More)) {
             (backoff, asked) = (Backoff::new(), Some(Instant::now()));
         }
         let pause = match told {
-            Ok(Told::Nothing | Told::Rest) => LOOK_EVERY,
-            Ok(Told::More) => continue,
-            Ok(Told::Unfollowed) => break,
+            Ok(ReportOutcome::Nothing | ReportOutcome::Rest) => LOOK_EVERY,
+            Ok(ReportOutcome::More) => continue,
+            Ok(ReportOutcome::Unfollowed) => break,
             Err(failure) => {
                 debug!(job = %held.id().job, %failure, "could not send a job's output to the head");
                 backoff.next()
@@ -80,8 +80,8 @@ fn tell(shared: &Shared, held: &Held) {
 /// Tells the rest of what a job has printed that is over. Whoever follows it may miss it; what is kept is in the report.
 pub(crate) fn tell_rest(shared: &Shared, held: &Held) {
     for _ in 0..LAST_PIECES_MAX {
-        match tell_next(shared, held, What::Last) {
-            Ok(Told::More) => {}
+        match tell_next(shared, held, OutputReport::Last) {
+            Ok(ReportOutcome::More) => {}
             Ok(_) => return,
             Err(failure) => {
                 debug!(job = %held.id().job, %failure, "could not send the end of a job's output to the head");
@@ -91,9 +91,9 @@ pub(crate) fn tell_rest(shared: &Shared, held: &Held) {
     }
 }
 
-/// What is to be told.
+/// One report of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum OutputReport {
     /// Nothing yet: the head says how far it was told.
     Nothing,
     /// What is new, if anything is.
@@ -104,45 +104,45 @@ enum What {
     Last,
 }
 
-/// What came of telling.
+/// The outcome of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum ReportOutcome {
     /// There was nothing new.
     Nothing,
-    /// All there was.
+    /// The whole output was reported.
     Rest,
     /// Not all: there is more to tell at once.
     More,
-    /// Nobody follows the run any more, or nobody did.
+    /// No client follows the run.
     Unfollowed,
 }
 
 /// Tells what comes next of both streams.
-fn tell_next(shared: &Shared, held: &Held, what: What) -> Result<Told> {
+fn tell_next(shared: &Shared, held: &Held, what: OutputReport) -> Result<ReportOutcome> {
     // Held while the head is told: pieces reach it in their order, whether the job is over or not.
     let mut telling = held.telling.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(next) = *telling else { return Ok(Told::Unfollowed) };
-    let mut is_all = what != What::Nothing;
+    let Some(next) = *telling else { return Ok(ReportOutcome::Unfollowed) };
+    let mut is_all = what != OutputReport::Nothing;
     let mut pieces = [None, None];
-    for (index, piece) in pieces.iter_mut().enumerate().filter(|_| what != What::Nothing) {
+    for (index, piece) in pieces.iter_mut().enumerate().filter(|_| what != OutputReport::Nothing) {
         let is_rest;
-        (*piece, is_rest) = piece_of(held, STREAMS[index], next[index], what == What::Last);
+        (*piece, is_rest) = piece_of(held, STREAMS[index], next[index], what == OutputReport::Last);
         is_all &= is_rest;
     }
-    if matches!(what, What::New | What::Last) && pieces.iter().all(Option::is_none) {
-        return Ok(Told::Nothing);
+    if matches!(what, OutputReport::New | OutputReport::Last) && pieces.iter().all(Option::is_none) {
+        return Ok(ReportOutcome::Nothing);
     }
     let call = TellOutput { run: held.id(), pieces, is_all };
     let told = match shared.ask(move |control| control.call(&call)) {
         Some(told) => told?,
-        None => return Ok(Told::Unfollowed),
+        None => return Ok(ReportOutcome::Unfollowed),
     };
     let OutputTold { is_followed, next } = told;
     *telling = is_followed.then_some(next);
     Ok(match (is_followed, is_all) {
-        (false, _) => Told::Unfollowed,
-        (true, true) => Told::Rest,
-        (true, false) => Told::More,
+        (false, _) => ReportOutcome::Unfollowed,
+        (true, true) => ReportOutcome::Rest,
+        (true, false) => ReportOutcome::More,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Which files the outputs of a job are, once it has ended: all are looked at before the first is stored.
+//! Resolves the output patterns of an ended job to files; checks all of them before it stores the first.
 //!
 //! A job makes its directories as deep and as odd as it likes. Nothing here recurses; each directory is opened below the scratch
 //! directory one name at a time, and never through a link.
@@ -25,7 +25,7 @@ const NAMES_MAX: usize = 10 * JOB_FILES_MAX;
 pub(crate) struct OutputFile {
     /// From the scratch directory on.
     pub(crate) name: String,
-    /// Where it goes.
+    /// Its destination.
     pub(crate) path: FilePath,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn find(scratch: &Path, outputs: &[JobOutput], uid: u32) -> Result<Ve
 
 struct Found {
     files: Vec<OutputFile>,
-    /// What goes where.
+    /// The files with their destinations.
     places: BTreeMap<FilePath, String>,
     bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! Deletes what a job left, however odd it is.
+//! Deletes the directory tree of a job, whatever depth, modes or names it has.
 //!
 //! A job decides how deep its directories are, so nothing here recurses or holds a file open for each level: a directory that is
 //! found below another one is moved up beside it and deleted in its turn. Nothing is ever looked up through a link.
@@ -20,7 +20,7 @@ const PASSES_MAX: u32 = 100;
 /// Deletes the entry `name` of `directory`, with all that is below it. What is not there is deleted.
 pub(crate) fn remove_tree(directory: &Path, name: &str) -> io::Result<()> {
     let root = openat(rustix::fs::CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut work = Work { root, prefix: name.to_owned(), made: 0 };
+    let mut work = RemovalQueue { root, prefix: name.to_owned(), made: 0 };
     let mut pending = vec![CString::new(name)?];
     while let Some(name) = pending.pop() {
         work.empty(&name, &mut pending)?;
@@ -29,13 +29,13 @@ pub(crate) fn remove_tree(directory: &Path, name: &str) -> io::Result<()> {
 }
 
 /// Directories that are being deleted, all beside each other in `root`.
-struct Work {
+struct RemovalQueue {
     root: OwnedFd,
     prefix: String,
     made: u64,
 }
 
-impl Work {
+impl RemovalQueue {
     /// Deletes one entry of the root; directories that it has are moved beside it and become pending.
     fn empty(&mut self, name: &CStr, pending: &mut Vec<CString>) -> io::Result<()> {
         let directory = match open_directory(self.root.as_fd(), name) {

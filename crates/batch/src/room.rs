@@ -39,7 +39,7 @@ const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration:
 /// Runs that one worker takes, whatever the head believes: each has a thread.
 const RUNS_MAX: usize = 1024;
 
-/// What a worker is and has.
+/// The configuration of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
     /// Where runs live; made if it is missing.
@@ -74,7 +74,7 @@ pub struct WorkerConfig {
     pub authorities: Option<PathBuf>,
 }
 
-/// What the threads of a worker share.
+/// The state that the threads of a worker share.
 pub(crate) struct Shared {
     pub(crate) config: WorkerConfig,
     pub(crate) control: Control,
@@ -201,7 +201,7 @@ impl Room {
         let shared = Arc::clone(&self.shared);
         let body = move || {
             // Out of the list even after a panic: a run that nobody drives must not be announced as held.
-            let _listed = Listed { shared: &shared, run };
+            let _listed = RunListEntry { shared: &shared, run };
             run::drive(&shared, &held);
         };
         let thread = thread::Builder::new()
@@ -388,12 +388,12 @@ impl Room {
 }
 
 /// Takes a run out of the list when its thread ends.
-struct Listed<'a> {
+struct RunListEntry<'a> {
     shared: &'a Shared,
     run: JobRun,
 }
 
-impl Drop for Listed<'_> {
+impl Drop for RunListEntry<'_> {
     fn drop(&mut self) {
         self.shared.runs().remove(&self.run);
         // Whoever tells what it prints.

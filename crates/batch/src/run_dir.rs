@@ -63,7 +63,7 @@ pub struct RunDir {
     run: JobRun,
 }
 
-/// How far a run is.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Inputs are to be fetched.
@@ -140,7 +140,7 @@ impl RunDir {
         Some((about.dev(), about.ino()))
     }
 
-    /// How far it is.
+    /// Its state.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let has = |name| self.file(name).exists();

@@ -1,4 +1,4 @@
-//! Measures what a job keeps on disk while it runs.
+//! Measures the disk usage of a running job.
 //!
 //! The job changes its directories meanwhile, and may have made them to lead us astray: each is opened below its root by the kernel,
 //! without links, and nothing recurses.
@@ -23,7 +23,7 @@ const ENTRY_BYTES: u64 = 4096;
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// What was found.
+/// The result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scratch {
     Within,

@@ -24,7 +24,7 @@ const INPUT_MODE: u32 = 0o755;
 const OUTPUT_MODE: u16 = 0o644;
 
 /// Says when to give up: the room stops, or the job is cancelled.
-pub(crate) type Interrupted<'a> = &'a dyn Fn() -> bool;
+pub(crate) type CancelCheck<'a> = &'a dyn Fn() -> bool;
 
 /// How an output is stored.
 #[derive(Clone, Copy)]
@@ -32,20 +32,20 @@ pub(crate) struct StoreOptions<'a> {
     /// Whether what is there may be replaced.
     pub(crate) may_replace: bool,
     /// Says when to give up.
-    pub(crate) interrupted: Interrupted<'a>,
+    pub(crate) interrupted: CancelCheck<'a>,
 }
 
-/// The failure of a copy that was given up; the caller asks `Interrupted` again for the reason.
+/// The failure of a copy that was given up; the caller asks `CancelCheck` again for the reason.
 fn given_up() -> Failure {
     Failure::unavailable("the copy was given up")
 }
 
-/// On whose behalf files are copied, and whom to believe.
+/// The credentials and trust settings for copies of inputs and outputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Errand<'a> {
     /// The owner of the job.
     pub(crate) user: &'a str,
-    /// What proves that we act for them.
+    /// The token of the user.
     pub(crate) token: &'a str,
     /// Authorities that vouch for the doors; `None`: those that a client trusts anyway.
     pub(crate) ca_file: Option<&'a PathBuf>,
@@ -112,7 +112,7 @@ pub(crate) fn fetch(
     (source, from): (&InputSource, From<'_>),
     (target, identity): (&Path, &Identity),
     errand: &Errand<'_>,
-    interrupted: Interrupted<'_>,
+    interrupted: CancelCheck<'_>,
 ) -> Result<()> {
     let url = from.url(source, errand)?;
     let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", base::tail(target)), cause);

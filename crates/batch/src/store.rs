@@ -32,7 +32,7 @@ pub(crate) fn store_all(shared: &Shared, held: &Held, uid: u32) -> Option<Result
         Ok(files) => files,
         Err(failure) => return Some(Err(failure)),
     };
-    let mut begun = match Begun::open(&held.dir) {
+    let mut begun = match PendingOutputs::open(&held.dir) {
         Ok(begun) => begun,
         Err(cause) => return Some(Err(held.dir.failed("note what is stored", &cause))),
     };
@@ -63,7 +63,7 @@ fn store_one(
     held: &Held,
     (file, uid): (&OutputFile, u32),
     since: Instant,
-    begun: &mut Begun,
+    begun: &mut PendingOutputs,
 ) -> Option<Result<()>> {
     let interrupted = || shared.is_stopping() || held.is_cancelled();
     let (order, scratch) = (&held.order, held.dir.scratch());
@@ -93,12 +93,12 @@ fn store_one(
 }
 
 /// The outputs that were begun, by this room or one before it.
-struct Begun {
+struct PendingOutputs {
     paths: BTreeSet<FilePath>,
     file: File,
 }
 
-impl Begun {
+impl PendingOutputs {
     fn open(dir: &RunDir) -> io::Result<Self> {
         let file = File::options().read(true).append(true).create(true).open(dir.file(BEGUN))?;
         let mut paths = BTreeSet::new();
@@ -169,14 +169,14 @@ mod tests {
         let dir = RunDir::trial(root.path(), JobRun { job: JobId(7), attempt: 1 });
         std::fs::create_dir(dir.file("")).unwrap();
         let [a, b]: [FilePath; 2] = ["/o/a", "/o/b c"].map(|path| path.parse().unwrap());
-        let mut begun = Begun::open(&dir).unwrap();
+        let mut begun = PendingOutputs::open(&dir).unwrap();
         assert!(!begun.has(&a));
         begun.note(&a).unwrap();
         begun.note(&b).unwrap();
         begun.note(&b).unwrap();
         begun.forget(&a);
         assert!(!begun.has(&a));
-        let again = Begun::open(&dir).unwrap();
+        let again = PendingOutputs::open(&dir).unwrap();
         assert!(again.has(&a) && again.has(&b) && again.paths.len() == 2);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Process {
     parent: i32,
     /// Clock ticks since boot; with the pid it names a process for good.
     pub(crate) start_ticks: u64,
-    /// Whoever began the session that it is in.
+    /// The leader of its session.
     session: i32,
     is_zombie: bool,
 }

@@ -1,10 +1,10 @@
-//! The users of a worker: whose jobs it runs, and the slot users that are free.
+//! The users whose jobs a worker runs, and its pool of slot users.
 
 use crate::{
     cgroup,
     identity::{
-        self, Choice, Identity, Kind, Me, NOT_ROOT_HINT, STAYS_HINT, UNKNOWN_HINT, UserPolicy, account,
-        decide,
+        self, Choice, Identity, Kind, NOT_ROOT_HINT, STAYS_HINT, UNKNOWN_HINT, UserPolicy, WorkerIdentity,
+        account, decide,
     },
     sandbox::Finding,
     tree,
@@ -76,7 +76,7 @@ impl Users {
     ///
     /// `Permission` means that this worker does not run it, anything else that it may be tried again.
     pub(crate) fn identify(&self, order: &JobOrder) -> Result<Identity> {
-        let me = Me { uid: self.own.uid, name: &self.own.name, stays: self.stays() };
+        let me = WorkerIdentity { uid: self.own.uid, name: &self.own.name, stays: self.stays() };
         let account = if self.own.uid == 0 { account(&order.owner)? } else { None };
         match decide(&self.policy, me, order, account)? {
             Choice::Own => Ok(self.own.clone()),
@@ -157,7 +157,7 @@ impl Users {
         found
     }
 
-    /// Whose jobs this worker runs, as the head is told.
+    /// Returns the users whose jobs this worker runs, for the head.
     pub(crate) fn job_users(&self) -> JobUsers {
         let nobody = JobUsers { everybody: false, ..JobUsers::default() };
         if self.own.uid != 0 {

@@ -6,12 +6,12 @@ pub(crate) const BEHIND_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes that were written and not sent, in one piece.
 #[derive(Debug, Default)]
-pub(crate) struct Behind {
+pub(crate) struct WriteBuffer {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-impl Behind {
+impl WriteBuffer {
     /// Takes as much of `data` as fits, if it follows what is there; returns how much that is.
     pub(crate) fn fill(&mut self, offset: u64, data: &[u8]) -> usize {
         if self.bytes.is_empty() {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn only_what_follows_is_taken() {
-        let mut behind = Behind::default();
+        let mut behind = WriteBuffer::default();
         assert_eq!(behind.fill(10, b"abc"), 3);
         assert_eq!((behind.fill(12, b"x"), behind.fill(14, b"x")), (0, 0));
         assert_eq!(behind.fill(13, b"de"), 2);
@@ -67,8 +67,8 @@ mod tests {
         #[test]
         fn nothing_is_lost_or_moved(writes in prop::collection::vec((0u64..40, 1usize..30), 0..40)) {
             let (mut wanted, mut found) = (vec![0u8; 80], vec![0u8; 80]);
-            let mut behind = Behind::default();
-            let send = |behind: &mut Behind, found: &mut Vec<u8>| {
+            let mut behind = WriteBuffer::default();
+            let send = |behind: &mut WriteBuffer, found: &mut Vec<u8>| {
                 let (offset, bytes) = behind.held();
                 found[offset as usize..][..bytes.len()].copy_from_slice(bytes);
                 behind.clear();

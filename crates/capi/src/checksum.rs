@@ -2,7 +2,7 @@
 
 use crate::{
     fault::{Fault, Result},
-    place::{Place, names},
+    place::{FileLocation, names},
 };
 use std::{
     ffi::CStr,
@@ -18,13 +18,13 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The checksum of a file, in hex. Without a kind it is adler32, the field's habit.
 pub(crate) fn of(path: &CStr, kind: Option<&CStr>) -> Result<String> {
     let kind = kind.map_or("adler32".to_owned(), |kind| kind.to_string_lossy().to_lowercase());
-    match Place::parse(path)? {
-        Place::Local(path) => {
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => {
             let failed = |cause| Fault::local(format!("checksum {}", path.display()), cause);
             let sum = of_local(&path, &kind).map_err(failed)?;
             sum.ok_or_else(|| unsupported(&kind, &path.display().to_string()))
         }
-        Place::Remote(url) => {
+        FileLocation::Remote(url) => {
             let (found, value) = names(&url).checksum(&url.path, Some(&kind))?;
             // Servers of others answer with what they have, whatever was asked for.
             if found.eq_ignore_ascii_case(&kind) {

@@ -5,7 +5,7 @@ use crate::{
     fault::{Fault, Result},
     fork,
     local::LocalFile,
-    place::Place,
+    place::FileLocation,
     remote::RemoteFile,
     table::{OPEN_MAX, Table},
 };
@@ -54,7 +54,7 @@ pub(crate) enum Descriptor {
 }
 
 impl Descriptor {
-    /// What can be done with it.
+    /// Returns the operations on it.
     pub(crate) fn channel(&self) -> &dyn Channel {
         match self {
             Self::Local(file) => file,
@@ -81,9 +81,9 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int> {
     if table().is_full() {
         return Err(full());
     }
-    let descriptor = match Place::parse(path)? {
-        Place::Local(path) => Descriptor::Local(LocalFile::open(path, flags, mode)?),
-        Place::Remote(url) => Descriptor::Remote(RemoteFile::open(&url, flags, mode)?),
+    let descriptor = match FileLocation::parse(path)? {
+        FileLocation::Local(path) => Descriptor::Local(LocalFile::open(path, flags, mode)?),
+        FileLocation::Remote(url) => Descriptor::Remote(RemoteFile::open(&url, flags, mode)?),
     };
     table().insert(descriptor).ok_or_else(full)
 }

@@ -3,7 +3,7 @@
 use crate::{
     fault::{Fault, Result},
     fork,
-    place::{Place, names},
+    place::{FileLocation, names},
     table::{OPEN_MAX, Table},
 };
 use base::limits::NAME_BYTES_MAX;
@@ -29,14 +29,14 @@ pub(crate) struct Directory {
 
 #[derive(Debug)]
 struct Reading {
-    rest: Rest,
+    rest: UnreadEntries,
     /// What the caller was shown last; it stays where it is until the next.
     shown: Box<dirent>,
 }
 
-/// What was not read yet.
+/// The entries that were not read yet.
 #[derive(Debug)]
-enum Rest {
+enum UnreadEntries {
     Local(ReadDir),
     Remote(vec::IntoIter<ListEntry>),
     /// This process was forked while its parent was reading.
@@ -57,12 +57,12 @@ fn bad() -> Fault {
 /// Opens a directory; returns its number.
 pub(crate) fn open(path: &CStr) -> Result<i32> {
     fork::watch();
-    let rest = match Place::parse(path)? {
-        Place::Local(path) => match path.read_dir() {
-            Ok(entries) => Rest::Local(entries),
+    let rest = match FileLocation::parse(path)? {
+        FileLocation::Local(path) => match path.read_dir() {
+            Ok(entries) => UnreadEntries::Local(entries),
             Err(cause) => return Err(Fault::local(format!("open directory {}", path.display()), cause)),
         },
-        Place::Remote(url) => Rest::Remote(names(&url).list(&url.path)?.into_iter()),
+        FileLocation::Remote(url) => UnreadEntries::Remote(names(&url).list(&url.path)?.into_iter()),
     };
     let directory = Directory { reading: Mutex::new(Reading { rest, shown: Box::new(empty()) }) };
     let full = || Fault::new(libc::EMFILE, format!("{OPEN_MAX} directories are open, the maximum"));
@@ -86,12 +86,12 @@ pub(crate) fn close(number: i32) -> Result<()> {
 impl Directory {
     /// What a child of a fork has in the place of this one; nothing if it can go on with it as it is.
     pub(crate) fn for_child(&self) -> Option<Self> {
-        let lost = || Reading { rest: Rest::Lost, shown: Box::new(empty()) };
+        let lost = || Reading { rest: UnreadEntries::Lost, shown: Box::new(empty()) };
         self.reading.try_lock().is_err().then(|| Self { reading: Mutex::new(lost()) })
     }
 }
 
-impl Rest {
+impl UnreadEntries {
     fn next(&mut self) -> Result<Option<dirent>> {
         match self {
             Self::Local(entries) => match entries.next() {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_child_does_not_wait_for_a_thread_it_does_not_have() {
-        let rest = Rest::Remote(Vec::new().into_iter());
+        let rest = UnreadEntries::Remote(Vec::new().into_iter());
         let parent = Directory { reading: Mutex::new(Reading { rest, shown: Box::new(empty()) }) };
         assert!(parent.for_child().is_none());
         let held = parent.reading.lock();

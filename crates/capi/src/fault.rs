@@ -12,7 +12,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
 };
 
-/// What went wrong.
+/// The kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The number of `errno.h`.

@@ -1,4 +1,4 @@
-//! Flags of `open` as what they mean for a file on a server.
+//! The meaning of the flags of `open` for a file on a server.
 
 use crate::fault::{Fault, Result};
 use libc::c_int;
@@ -29,7 +29,7 @@ pub(crate) enum OpenMode {
     ReplaceExisting,
 }
 
-/// What these flags ask for. Flags that only make sense on this host (`O_CLOEXEC`, `O_DIRECT`, …) ask for nothing.
+/// Converts the flags of `open`. Flags that only make sense on this host (`O_CLOEXEC`, `O_DIRECT`, …) have no effect.
 pub(crate) fn understand(flags: c_int) -> Result<(Access, OpenMode)> {
     let has = |flag| flags & flag == flag;
     let (can_read, can_write) = match flags & libc::O_ACCMODE {

@@ -1,4 +1,4 @@
-//! Raw memory of the caller made into values, and the three things of the C library that have no safe face.
+//! Converts raw memory of the caller to values, and wraps the three calls of the C library that have no safe interface.
 #![expect(unsafe_code, reason = "pointers of C programs are followed here, and nowhere else")]
 
 use crate::{

@@ -13,13 +13,13 @@ use std::{
 };
 
 /// The tables, held by the thread that forks: in the child it is the only one, and finds them whole.
-struct Held {
+struct LockedTables {
     files: MutexGuard<'static, Table<Descriptor>>,
     directories: MutexGuard<'static, Table<Directory>>,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<LockedTables>> = const { RefCell::new(None) };
 }
 
 /// Has every fork from now on prepared for.
@@ -32,7 +32,7 @@ extern "C" fn before() {
     quietly(|| {
         // Nobody else takes both.
         let (files, directories) = (descriptor::table(), directory::table());
-        let _ = HELD.try_with(|held| held.replace(Some(Held { files, directories })));
+        let _ = HELD.try_with(|held| held.replace(Some(LockedTables { files, directories })));
     });
 }
 
@@ -52,7 +52,7 @@ extern "C" fn in_child() {
     });
 }
 
-fn held() -> Option<Held> {
+fn held() -> Option<LockedTables> {
     HELD.try_with(|held| held.replace(None)).ok().flatten()
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     attributes::Attributes,
     fault::{Fault, Result},
-    place::{Place, is_same_server, masked, names},
+    place::{FileLocation, is_same_server, masked, names},
 };
 use libc::{c_int, mode_t};
 use rustix::fs::{self, Access, Mode};
@@ -17,43 +17,43 @@ fn told<T>(operation: &str, path: &Path, outcome: Result<T, impl Into<io::Error>
 
 /// Attributes of a path.
 pub(crate) fn stat(path: &CStr) -> Result<Attributes> {
-    match Place::parse(path)? {
-        Place::Local(path) => {
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => {
             told("stat", &path, std::fs::metadata(&path)).map(|metadata| Attributes::local(&metadata))
         }
-        Place::Remote(url) => Ok(Attributes::remote(&url.authority(), &names(&url).stat(&url.path)?)),
+        FileLocation::Remote(url) => Ok(Attributes::remote(&url.authority(), &names(&url).stat(&url.path)?)),
     }
 }
 
 /// Makes a directory.
 pub(crate) fn mkdir(path: &CStr, mode: mode_t) -> Result<()> {
-    match Place::parse(path)? {
-        Place::Local(path) => told("mkdir", &path, fs::mkdir(&path, Mode::from_raw_mode(mode))),
-        Place::Remote(url) => Ok(names(&url).mkdir(&url.path, masked(mode), false)?),
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => told("mkdir", &path, fs::mkdir(&path, Mode::from_raw_mode(mode))),
+        FileLocation::Remote(url) => Ok(names(&url).mkdir(&url.path, masked(mode), false)?),
     }
 }
 
 /// Removes an empty directory.
 pub(crate) fn rmdir(path: &CStr) -> Result<()> {
-    match Place::parse(path)? {
-        Place::Local(path) => told("rmdir", &path, fs::rmdir(&path)),
-        Place::Remote(url) => Ok(names(&url).rmdir(&url.path)?),
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => told("rmdir", &path, fs::rmdir(&path)),
+        FileLocation::Remote(url) => Ok(names(&url).rmdir(&url.path)?),
     }
 }
 
 /// Removes a file.
 pub(crate) fn unlink(path: &CStr) -> Result<()> {
-    match Place::parse(path)? {
-        Place::Local(path) => told("unlink", &path, fs::unlink(&path)),
-        Place::Remote(url) => Ok(names(&url).remove(&url.path)?),
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => told("unlink", &path, fs::unlink(&path)),
+        FileLocation::Remote(url) => Ok(names(&url).remove(&url.path)?),
     }
 }
 
 /// Renames, within this host or within one server.
 pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<()> {
-    match (Place::parse(from)?, Place::parse(to)?) {
-        (Place::Local(from), Place::Local(to)) => told("rename", &from, fs::rename(&from, &to)),
-        (Place::Remote(from), Place::Remote(to)) if is_same_server(&from, &to) => {
+    match (FileLocation::parse(from)?, FileLocation::parse(to)?) {
+        (FileLocation::Local(from), FileLocation::Local(to)) => told("rename", &from, fs::rename(&from, &to)),
+        (FileLocation::Remote(from), FileLocation::Remote(to)) if is_same_server(&from, &to) => {
             Ok(names(&from).rename(&from.path, &to.path)?)
         }
         (from, to) => {
@@ -65,20 +65,20 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<()> {
 
 /// Changes permission bits.
 pub(crate) fn chmod(path: &CStr, mode: mode_t) -> Result<()> {
-    match Place::parse(path)? {
-        Place::Local(path) => told("chmod", &path, fs::chmod(&path, Mode::from_raw_mode(mode))),
-        Place::Remote(url) => Ok(names(&url).chmod(&url.path, (mode & 0o7777) as u16)?),
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => told("chmod", &path, fs::chmod(&path, Mode::from_raw_mode(mode))),
+        FileLocation::Remote(url) => Ok(names(&url).chmod(&url.path, (mode & 0o7777) as u16)?),
     }
 }
 
 /// Sets the size of a file.
 pub(crate) fn truncate(path: &CStr, size: u64) -> Result<()> {
-    match Place::parse(path)? {
-        Place::Local(path) => {
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => {
             let set = |file: std::fs::File| file.set_len(size);
             told("truncate", &path, OpenOptions::new().write(true).open(&path).and_then(set))
         }
-        Place::Remote(url) => Ok(names(&url).truncate(&url.path, size)?),
+        FileLocation::Remote(url) => Ok(names(&url).truncate(&url.path, size)?),
     }
 }
 
@@ -87,11 +87,11 @@ pub(crate) fn access(path: &CStr, mode: c_int) -> Result<()> {
     if mode & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
         return Err(Fault::invalid(format!("access mode {mode:#o} is not valid")));
     }
-    match Place::parse(path)? {
-        Place::Local(path) => {
+    match FileLocation::parse(path)? {
+        FileLocation::Local(path) => {
             told("access", &path, fs::access(&path, Access::from_bits_retain(mode.cast_unsigned())))
         }
-        Place::Remote(url) => match refused(names(&url).stat(&url.path)?.flags, mode) {
+        FileLocation::Remote(url) => match refused(names(&url).stat(&url.path)?.flags, mode) {
             None => Ok(()),
             Some(what) => Err(Fault::new(libc::EACCES, format!("access {url}: you may not {what} it"))),
         },

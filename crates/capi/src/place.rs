@@ -22,14 +22,14 @@ const SCHEMES: [&str; 4] = ["root://", "roots://", "xroot://", "xroots://"];
 
 /// Where a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FileLocation {
     /// On this host.
     Local(PathBuf),
     /// On a server.
     Remote(Box<XrdUrl>),
 }
 
-impl Place {
+impl FileLocation {
     /// Understands a path: `root://` and its kin, `bp:/path` in the facility, anything else on this host.
     pub(crate) fn parse(path: &CStr) -> Result<Self> {
         let bytes = path.to_bytes();
@@ -52,7 +52,7 @@ impl Place {
 }
 
 /// As people write it, without what proves who asks.
-impl fmt::Display for Place {
+impl fmt::Display for FileLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(path) => write!(f, "{}", path.display()),
@@ -128,19 +128,19 @@ mod tests {
 
     #[test]
     fn only_our_schemes_leave_this_host() {
-        let local = |path: &CStr| matches!(Place::parse(path), Ok(Place::Local(_)));
+        let local = |path: &CStr| matches!(FileLocation::parse(path), Ok(FileLocation::Local(_)));
         assert!(
             local(c"/data/run1") && local(c"run1") && local(c"") && local(c"http://h/x") && local(c"\xff")
         );
-        let url = |path: &CStr| match Place::parse(path) {
-            Ok(Place::Remote(url)) => url.to_string(),
+        let url = |path: &CStr| match FileLocation::parse(path) {
+            Ok(FileLocation::Remote(url)) => url.to_string(),
             other => panic!("{path:?}: {other:?}"),
         };
         assert_eq!(url(c"root://h//data/x"), "root://h:1094//data/x");
         assert_eq!(url(c"xroots://h:1//data/x"), "roots://h:1//data/x");
-        assert_eq!(Place::parse(c"root://h//a/../b").unwrap_err().errno, libc::EINVAL);
-        assert_eq!(Place::parse(c"root://h//\xff").unwrap_err().errno, libc::EINVAL);
-        assert_eq!(Place::parse(c"bp:relative").unwrap_err().errno, libc::EINVAL);
+        assert_eq!(FileLocation::parse(c"root://h//a/../b").unwrap_err().errno, libc::EINVAL);
+        assert_eq!(FileLocation::parse(c"root://h//\xff").unwrap_err().errno, libc::EINVAL);
+        assert_eq!(FileLocation::parse(c"bp:relative").unwrap_err().errno, libc::EINVAL);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     attributes::Attributes,
-    behind::{BEHIND_BYTES_MAX, Behind},
+    behind::{BEHIND_BYTES_MAX, WriteBuffer},
     descriptor::Channel,
     fault::{Fault, Result},
     flags::{Access, OpenMode, understand},
@@ -35,15 +35,15 @@ pub(crate) struct RemoteFile {
     /// Where the next read or write at the position goes. It is moved under the lock of `tail`.
     position: AtomicU64,
     /// Calls that read or write at the position, or write at all, follow each other.
-    tail: Mutex<Tail>,
+    tail: Mutex<PendingWrites>,
     /// This process was forked from the one that opened it for writing.
     is_inherited: bool,
 }
 
 /// The end of what was written.
 #[derive(Debug, Default)]
-struct Tail {
-    behind: Behind,
+struct PendingWrites {
+    behind: WriteBuffer,
     /// Size, with what is held back; kept for files that are written.
     end: u64,
 }
@@ -103,7 +103,7 @@ impl RemoteFile {
             access,
             file: RwLock::new(Some(Arc::new(file))),
             position: AtomicU64::new(0),
-            tail: Mutex::new(Tail { end, ..Tail::default() }),
+            tail: Mutex::new(PendingWrites { end, ..PendingWrites::default() }),
             is_inherited: false,
         })
     }
@@ -133,7 +133,7 @@ impl RemoteFile {
 
     /// Sends what is held back. What could not be sent is forgotten: the client remembers that the file is spoiled, and
     /// fails its close.
-    fn flush(file: &File, tail: &mut Tail) -> Result<()> {
+    fn flush(file: &File, tail: &mut PendingWrites) -> Result<()> {
         if tail.behind.is_empty() {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl RemoteFile {
         Ok(outcome?)
     }
 
-    fn put(&self, file: &File, tail: &mut Tail, offset: u64, data: &[u8]) -> Result<()> {
+    fn put(&self, file: &File, tail: &mut PendingWrites, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= OFFSET_MAX);
         let end = end.ok_or_else(|| {
             Fault::new(

@@ -51,7 +51,7 @@ impl<T> Table<T> {
         Some(BASE | slot.generation << SLOT_BITS | index as i32)
     }
 
-    /// What has this number.
+    /// Returns the entry with this number.
     pub(crate) fn get(&self, number: i32) -> Option<Arc<T>> {
         self.slots.get(self.index(number)?)?.thing.clone()
     }

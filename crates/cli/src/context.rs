@@ -1,4 +1,4 @@
-//! What every verb gets: the facility, the person, the output.
+//! The context of every verb: the facility, the user, the output.
 
 use crate::{args::Global, output::Output};
 use base::{Failure, FilePath, Result};
@@ -6,12 +6,12 @@ use client::{Control, Facility, xrd};
 use nix::sys::stat::{Mode, umask};
 use wire::control::Call;
 
-/// Why a verb ended early.
+/// The reasons for which a verb ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Something went wrong.
     Failed(Failure),
-    /// Nobody reads our output any more.
+    /// Standard output is closed.
     PipeClosed,
 }
 
@@ -21,7 +21,7 @@ impl From<Failure> for Stop {
     }
 }
 
-/// What a verb returns; the number is the exit code.
+/// The result of a verb; the number is the exit code.
 pub(crate) type Run<T = u8> = std::result::Result<T, Stop>;
 
 /// The facility, the person, the output.
@@ -51,7 +51,7 @@ impl Context {
         umask(self.umask);
     }
 
-    /// What names the facility: a directory or an endpoint.
+    /// The facility, by its directory or an endpoint.
     pub(crate) fn place(&self) -> Result<&str> {
         self.place.as_deref().ok_or_else(|| {
             let variable = client::facility::ENVIRONMENT;
@@ -61,7 +61,7 @@ impl Context {
         })
     }
 
-    /// On whose behalf.
+    /// The user to act as.
     pub(crate) fn user(&self) -> &str {
         &self.user
     }

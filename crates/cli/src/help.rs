@@ -51,7 +51,7 @@ fn groups(command: &Command) -> String {
     text
 }
 
-/// What a verb does, in one line.
+/// A verb with its help in one line.
 fn about(command: &Command, verb: &str) -> String {
     let found = command.find_subcommand(verb).and_then(Command::get_about);
     found.map_or_else(|| "Print this message or the help of a command".to_owned(), ToString::to_string)

@@ -16,6 +16,7 @@ mod help;
 mod mover;
 mod names;
 mod output;
+mod path_arg;
 mod program;
 mod progress;
 #[cfg(test)]
@@ -26,7 +27,6 @@ mod verbs;
 mod waiting;
 mod walk;
 mod words;
-mod written;
 
 use args::Cli;
 use clap::FromArgMatches;

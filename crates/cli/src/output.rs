@@ -1,4 +1,4 @@
-//! Everything that is printed goes through here, and nothing that a terminal would obey gets through: names, reasons and failures
+//! All output of `bp`. Control characters that a terminal would obey are escaped: names, reasons and failures
 //! come from others.
 
 use crate::{

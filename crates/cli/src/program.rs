@@ -1,4 +1,4 @@
-//! Programs of jobs: a local file is kept in the facility, beside the data that it makes, and comes to the job as an input.
+//! Ships the program of a job: stores a local file in the facility and adds it to the inputs.
 
 use crate::{
     context::{Context, Run},

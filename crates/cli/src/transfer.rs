@@ -1,8 +1,8 @@
-//! Copies between the facility and this host, with what only the facility knows: recalls, and what it keeps of a file.
+//! Copies between the facility and this host; waits for recalls and keeps file metadata.
 
 use crate::{
     context::{Context, Run, Stop},
-    mover::{CopyOptions, Meter, Mover},
+    mover::{CopyOptions, FileProgress, Mover},
     progress,
     verbs::wait::in_parts,
     waiting,
@@ -35,7 +35,7 @@ pub(crate) fn upload(
         (Box::new(file), Some(size))
     };
     let began = Instant::now();
-    let meter = Meter::alone(progress::transfer(&context.output, path.name(), size));
+    let meter = FileProgress::alone(progress::transfer(&context.output, path.name(), size));
     let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
     let name = source.display().to_string();
     let moved = mover.upload(&mut *reader, &name, size, &url, copy_options, &meter)?;
@@ -70,7 +70,7 @@ pub(crate) fn download(
 ) -> Run<()> {
     let info = online(context, path)?;
     let began = Instant::now();
-    let meter = Meter::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
+    let meter = FileProgress::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
     let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
     let outcome = mover.download(&url, target, copy_options, &meter);
     meter.finish();
@@ -111,7 +111,7 @@ pub(crate) fn print(context: &mut Context, path: &FilePath) -> Run<()> {
     let stdout = io::stdout();
     let mut is_closed = false;
     context.output.flush()?;
-    let meter = Meter::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
+    let meter = FileProgress::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
     let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
     let outcome = mover.stream(&url, true, &meter, &mut |piece| {
         stdout.lock().write_all(piece).map_err(|cause| {

@@ -1,4 +1,4 @@
-//! Trees of the namespace, walked without recursion: how deep they are is up to users.
+//! Walks trees of the namespace without recursion, because users choose how deep they are.
 
 use crate::{
     context::{Context, Run, Stop},
@@ -7,8 +7,8 @@ use crate::{
 use base::FilePath;
 use wire::control::{Entry, NodeKind, Stat};
 
-/// What was met on the way.
-pub(crate) struct Met {
+/// One visited entry.
+pub(crate) struct Visited {
     pub(crate) path: FilePath,
     pub(crate) entry: Entry,
     /// Names below the beginning.
@@ -22,10 +22,10 @@ pub(crate) struct Met {
 pub(crate) fn walk(
     context: &mut Context,
     root: &FilePath,
-    visit: &mut dyn FnMut(&mut Context, &Met) -> Run<()>,
+    visit: &mut dyn FnMut(&mut Context, &Visited) -> Run<()>,
 ) -> Run {
     let entry = context.call(&Stat { path: root.clone() })?.entry;
-    let mut stack = vec![Met { path: root.clone(), entry, depth: 0, is_last: true }];
+    let mut stack = vec![Visited { path: root.clone(), entry, depth: 0, is_last: true }];
     let mut code = 0;
     while let Some(met) = stack.pop() {
         visit(context, &met)?;
@@ -44,14 +44,14 @@ pub(crate) fn walk(
     Ok(code)
 }
 
-fn below(context: &mut Context, directory: &Met) -> Run<Vec<Met>> {
+fn below(context: &mut Context, directory: &Visited) -> Run<Vec<Visited>> {
     let mut found = Vec::new();
     let mut entries = Vec::new();
     glob::list(&context.control()?, &directory.path, &mut |entry| entries.push(entry))?;
     let len = entries.len();
     for (index, entry) in entries.into_iter().enumerate() {
         let path = directory.path.join(&entry.name)?;
-        found.push(Met { path, entry, depth: directory.depth + 1, is_last: index + 1 == len });
+        found.push(Visited { path, entry, depth: directory.depth + 1, is_last: index + 1 == len });
     }
     Ok(found)
 }

@@ -1,11 +1,11 @@
-//! The authorities whose word counts for who a server is.
+//! The certificate authorities that clients trust.
 
 use base::Result;
 use rustls::pki_types::CertificateDer;
 use std::path::Path;
 use trust::{in_directory, in_file, named_by, some_in_file, system_file};
 
-/// Where grid sites keep theirs.
+/// Directory of the grid's certificate authorities.
 const GRID_DIRECTORY: &str = "/etc/grid-security/certificates";
 
 /// The certificates in `ca_file`; without it those of `BP_CA_FILE`, `SSL_CERT_FILE`, `X509_CERT_DIR`, then those of the

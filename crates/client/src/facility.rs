@@ -21,10 +21,10 @@ pub struct Facility {
     pub endpoints: Endpoints,
     /// Its management API.
     pub control: Control,
-    /// On whose behalf.
+    /// The user to act as.
     pub user: String,
-    /// How it is proven at `root://`.
-    proof: Proof,
+    /// How that user authenticates at `root://`.
+    proof: AuthMethod,
 }
 
 impl Facility {
@@ -59,7 +59,11 @@ impl Facility {
         if let Some(token) = Token::discover() {
             control = control.with_token_elsewhere(Bearer::new(token.secret()));
         }
-        let proof = if endpoints.is_token_required { Proof::ToBeMade(OnceLock::new()) } else { Proof::None };
+        let proof = if endpoints.is_token_required {
+            AuthMethod::ToBeMade(OnceLock::new())
+        } else {
+            AuthMethod::None
+        };
         Ok(Self { endpoints, control, user: user.to_owned(), proof })
     }
 
@@ -69,7 +73,7 @@ impl Facility {
         let authorities = authority.is_file().then_some(authority);
         let control =
             Control::new(&endpoints.http, user).with_tls(ControlTls { authorities, ..ControlTls::default() });
-        Self { endpoints, control: with_discovered(control), user: user.to_owned(), proof: Proof::None }
+        Self { endpoints, control: with_discovered(control), user: user.to_owned(), proof: AuthMethod::None }
     }
 
     /// Where the bytes of a file are read and written. It may hold a token: never log its opaque part.
@@ -83,7 +87,7 @@ impl Facility {
 
     /// The token for `root://`, if the facility is to be shown one that this user does not have: its daemon makes it.
     fn token(&self) -> Result<Option<&str>> {
-        let Proof::ToBeMade(made) = &self.proof else { return Ok(None) };
+        let AuthMethod::ToBeMade(made) = &self.proof else { return Ok(None) };
         if let Some(token) = made.get() {
             return Ok(Some(token));
         }
@@ -110,13 +114,13 @@ impl Facility {
             pid: 0,
             facility: status.facility,
         };
-        Ok(Self { endpoints, control, user: user.to_owned(), proof: Proof::None })
+        Ok(Self { endpoints, control, user: user.to_owned(), proof: AuthMethod::None })
     }
 }
 
-/// How a user is proven at `root://`.
+/// How a user authenticates at `root://`.
 #[derive(Clone)]
-enum Proof {
+enum AuthMethod {
     /// Not at all, or by what the user brings.
     None,
     /// By a token that is made when it is first needed.

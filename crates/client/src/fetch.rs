@@ -13,7 +13,7 @@ use ureq::{
     },
 };
 
-/// What to fetch, and how much patience there is.
+/// A document to fetch, with its limits of size and time.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch<'a> {
     /// `https://…`; every redirect, too, must be one.
@@ -41,7 +41,7 @@ impl Fetch<'_> {
             .proxy(None)
             .timeout_global(Some(self.deadline))
             .tls_config(tls_config(&tls)?);
-        let resolver = Guarded { resolver: DefaultResolver::default(), rule: self.reach.clone() };
+        let resolver = RestrictedResolver { resolver: DefaultResolver::default(), rule: self.reach.clone() };
         let agent = Agent::with_parts(config.build(), DefaultConnector::default(), resolver);
         let failed = |cause: ureq::Error| {
             let kind = match cause {
@@ -58,18 +58,18 @@ impl Fetch<'_> {
 }
 
 /// Looks names up, and hides the addresses that must not be connected to.
-struct Guarded {
+struct RestrictedResolver {
     resolver: DefaultResolver,
     rule: ReachRule,
 }
 
-impl fmt::Debug for Guarded {
+impl fmt::Debug for RestrictedResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rule.fmt(f)
     }
 }
 
-impl Resolver for Guarded {
+impl Resolver for RestrictedResolver {
     fn resolve(
         &self,
         uri: &Uri,

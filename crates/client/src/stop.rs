@@ -1,4 +1,4 @@
-//! How the threads of a room are told to stop, whatever they wait for.
+//! A stop signal that wakes the threads of a service, whatever they wait for.
 //!
 //! A room waits for its head for half a minute at a time, which a stop must not. [`Stop::ask`] makes such a call on a thread of its
 //! own, so that whoever asks can leave it behind. Waiting costs nothing: a thread is woken, and does not look again and again.
@@ -68,7 +68,7 @@ impl Stop {
         call: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Option<Result<T>> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        let nudge = Nudge(self.clone());
+        let nudge = WakeOnDrop(self.clone());
         let caller = thread::Builder::new().name(name.to_owned()).spawn(move || {
             // Dropped after the sender, also when the call panics.
             let _nudge = nudge;
@@ -100,9 +100,9 @@ impl Stop {
 }
 
 /// Nudges when it is dropped.
-struct Nudge(Stop);
+struct WakeOnDrop(Stop);
 
-impl Drop for Nudge {
+impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         self.0.nudge();
     }

@@ -13,7 +13,7 @@ use daemon::{
     access::{local_users::user_of_process, tokens},
     boot::{
         catalogue,
-        join::{self, JoinWish},
+        join::{self, JoinRequest},
         run,
         standby::Start,
     },
@@ -314,7 +314,7 @@ fn join_and_run(wish: Join) -> anyhow::Result<()> {
     // Labels are unique in the facility: others begin with others.
     parts.tape.prefix = String::new();
     wish.parts.put_into(&mut parts);
-    let invitation = JoinWish {
+    let invitation = JoinRequest {
         token: text.parse()?,
         roles: wish.role,
         parts,

@@ -1,4 +1,4 @@
-//! The head's time, on a host whose own clock may say something else: rights begin and end when the head says.
+//! The head's time on a host whose own clock may differ: rights begin and end by the head's clock.
 
 use base::{Clock, Millis, Timestamp};
 use std::sync::{

@@ -1,4 +1,4 @@
-//! What the disk server asks the head for.
+//! The port through which a disk server calls the head.
 //!
 //! The disk server never depends on the head: whoever wires a host gives it a [`HeadPort`], which reaches a head in the same
 //! process or on another host. [`HeadPort`] lists every call that the disk server makes.

@@ -1,4 +1,4 @@
-//! What happened, for those who watch the facility: the newest events in a ring in memory.
+//! Events of the facility: the newest ones, in a ring in memory.
 //!
 //! What is said while a call is carried out can be seen when its group is durable, and never if the call is refused or the commit
 //! fails.

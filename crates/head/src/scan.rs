@@ -1,4 +1,4 @@
-//! Partitions compared with the catalogue: what disk servers are told to look at, and what they have found.
+//! Scans: orders to disk servers to compare a partition with the catalogue, and their findings.
 
 use crate::{
     Apply, Context, Core, Topic,

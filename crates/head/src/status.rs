@@ -123,7 +123,7 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         let files_short = short.get(&name).copied().unwrap_or(0);
         let copies_under_way =
             partitions.iter().map(|partition| copying.get(&partition.name).copied().unwrap_or(0)).sum();
-        let pool::Uneven { bytes: uneven_bytes, moves: moves_under_way } = pool::uneven(core, &name, now)?;
+        let pool::Imbalance { bytes: uneven_bytes, moves: moves_under_way } = pool::uneven(core, &name, now)?;
         let moves_under_way = moves_under_way.min(copies_under_way);
         Ok(PoolInfo {
             name,

@@ -78,12 +78,12 @@ pub(crate) struct Waiter {
     id: u64,
     notify: Notify,
     /// What its last look said; held for a moment.
-    last: Mutex<Look>,
+    last: Mutex<RetryAdvice>,
 }
 
 /// What a look says about the next one.
 #[derive(Debug, Default)]
-struct Look {
+struct RetryAdvice {
     /// What is waited for; empty: the topic of the call.
     awaited: Vec<Awaited>,
     /// When something comes with time.
@@ -93,7 +93,7 @@ struct Look {
 }
 
 /// When a waiter looks again.
-pub(crate) struct Pause {
+pub(crate) struct PollInterval {
     /// It waits for files or jobs, not for a topic.
     pub(crate) is_keyed: bool,
     /// At the latest.
@@ -109,7 +109,7 @@ impl Waiter {
         Arc::new(Self { waiters: Arc::clone(waiters), id, notify, last })
     }
 
-    fn last(&self) -> MutexGuard<'_, Look> {
+    fn last(&self) -> MutexGuard<'_, RetryAdvice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ impl Waiter {
                 table.insert((*what, self.id), Arc::downgrade(self));
             }
         }
-        *last = Look { awaited, next: look_again, cost };
+        *last = RetryAdvice { awaited, next: look_again, cost };
     }
 
     /// Returns when something has changed, also if that was before.
@@ -134,7 +134,7 @@ impl Waiter {
     }
 
     /// When to look again.
-    pub(crate) fn pause(&self) -> Pause {
+    pub(crate) fn pause(&self) -> PollInterval {
         let last = self.last();
         let is_keyed = !last.awaited.is_empty();
         let at_least = (last.cost * REST_FACTOR).min(REST_MAX);
@@ -146,7 +146,7 @@ impl Waiter {
             LOOK_AGAIN
         };
         let at_most = told.map_or(usual, |told| told.min(usual)).max(at_least);
-        Pause { is_keyed, at_most, at_least }
+        PollInterval { is_keyed, at_most, at_least }
     }
 }
 
@@ -165,7 +165,7 @@ impl Drop for Waiter {
 
 /// What the call under way says about waiting for its reply.
 #[derive(Debug, Default)]
-pub(crate) struct Hints {
+pub(crate) struct WaitHints {
     pub(crate) awaited: Vec<Awaited>,
     pub(crate) look_again: Option<Millis>,
 }

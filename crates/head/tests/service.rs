@@ -228,9 +228,9 @@ fn a_head_that_dies_in_a_group_has_acknowledged_nothing_of_it() {
 }
 
 /// Makes a call on this thread as soon as the head has nothing else to do.
-fn call_here<C: Apply>(head: &Head, who: &Principal, call: &C) -> Result<C::Reply> {
+fn call_inline<C: Apply>(head: &Head, who: &Principal, call: &C) -> Result<C::Reply> {
     loop {
-        match head.call_here(who, call.clone()) {
+        match head.call_inline(who, call.clone()) {
             Some(outcome) => return outcome,
             None => std::thread::yield_now(),
         }
@@ -243,16 +243,16 @@ fn a_caller_does_it_alone_only_if_nobody_else_is_there() {
     let (head, _thread, groups) = facility.start();
     wait(send(&head, &facility.owner, mkdir("/a"))).unwrap();
     let stat = Stat { path: path("/a") };
-    assert_eq!(call_here(&head, &facility.owner, &stat).unwrap().entry.name, "a");
-    call_here(&head, &facility.owner, &mkdir("/b")).unwrap();
+    assert_eq!(call_inline(&head, &facility.owner, &stat).unwrap().entry.name, "a");
+    call_inline(&head, &facility.owner, &mkdir("/b")).unwrap();
     assert_eq!(*groups.lock().unwrap(), 3, "each was committed");
     let (blocker, is_reached, go_on) = hold(false);
     let first = send(&head, &facility.owner, blocker);
     is_reached.recv().unwrap();
-    assert!(head.call_here(&facility.owner, stat.clone()).is_none(), "it would wait for the thread");
+    assert!(head.call_inline(&facility.owner, stat.clone()).is_none(), "it would wait for the thread");
     go_on.send(()).unwrap();
     wait(first).unwrap();
-    call_here(&head, &facility.owner, &Stat { path: path("/b") }).unwrap();
+    call_inline(&head, &facility.owner, &Stat { path: path("/b") }).unwrap();
 }
 
 #[test]
@@ -265,9 +265,9 @@ fn a_caller_that_waits_for_another_caller_goes_on_when_that_one_leaves() {
     for _ in 0..ROUNDS {
         let (blocker, is_reached, go_on) = hold(false);
         std::thread::scope(|scope| {
-            let holder = scope.spawn(|| call_here(&head, &facility.owner, &blocker));
+            let holder = scope.spawn(|| call_inline(&head, &facility.owner, &blocker));
             is_reached.recv().unwrap();
-            let beside = scope.spawn(|| call_here(&head, &facility.owner, &stat));
+            let beside = scope.spawn(|| call_inline(&head, &facility.owner, &stat));
             (0..100).for_each(|_| std::thread::yield_now());
             go_on.send(()).unwrap();
             holder.join().unwrap().unwrap();
@@ -292,7 +292,7 @@ fn no_caller_is_forgotten() {
                     // Some go through the head's thread, so that both ways to the seat meet.
                     if call % CALLERS == caller {
                         wait(head.call(owner, stat.clone())).unwrap();
-                    } else if let Some(outcome) = head.call_here(owner, stat.clone()) {
+                    } else if let Some(outcome) = head.call_inline(owner, stat.clone()) {
                         outcome.unwrap();
                     }
                 }
@@ -308,17 +308,17 @@ fn callers_that_wait_for_one_that_dies_are_told() {
     let (dying, is_reached, go_on) = hold(true);
     let stat = Stat { path: path("/") };
     std::thread::scope(|scope| {
-        let holder = scope.spawn(|| call_here(&head, &facility.owner, &dying));
+        let holder = scope.spawn(|| call_inline(&head, &facility.owner, &dying));
         is_reached.recv().unwrap();
         let beside: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| call_here(&head, &facility.owner, &stat))).collect();
+            (0..4).map(|_| scope.spawn(|| call_inline(&head, &facility.owner, &stat))).collect();
         go_on.send(()).unwrap();
         assert!(holder.join().is_err());
         for caller in beside {
             assert_eq!(caller.join().unwrap().unwrap_err().kind, ErrorKind::Unavailable);
         }
     });
-    assert_eq!(call_here(&head, &facility.owner, &stat).unwrap_err().kind, ErrorKind::Unavailable);
+    assert_eq!(call_inline(&head, &facility.owner, &stat).unwrap_err().kind, ErrorKind::Unavailable);
     drop(head);
     thread.join().unwrap();
 }
@@ -327,7 +327,7 @@ fn callers_that_wait_for_one_that_dies_are_told() {
 fn a_head_that_dies_on_the_thread_of_a_caller_goes_on_with_nothing() {
     let facility = Facility::new();
     let (head, thread, _) = facility.start();
-    let dies = || call_here(&head, &facility.owner, &Hold { gate: None, dies: true });
+    let dies = || call_inline(&head, &facility.owner, &Hold { gate: None, dies: true });
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(dies)).is_err());
     let failure = wait(head.call(&facility.owner, mkdir("/d"))).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Unavailable, "{failure}");

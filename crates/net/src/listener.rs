@@ -5,7 +5,7 @@
 
 use crate::{
     shutdown::Token,
-    unproven::{Place, Unproven},
+    unproven::{ConnectionSlot, Unproven},
 };
 use base::{Failure, Result};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ const KEEPALIVE_PROBES: u32 = 6;
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
-    /// Of connections that are proven.
+    /// The limit of authenticated connections.
     places: Arc<Semaphore>,
     unproven: Unproven,
 }
@@ -44,7 +44,7 @@ pub struct Connection {
     /// The user id at the other end, if that is a process of this host: the kernel says so.
     pub local_user: Option<u32>,
     /// Keeps the place, at first in the budget of the unproven.
-    pub place: Place,
+    pub place: ConnectionSlot,
 }
 
 impl Listener {

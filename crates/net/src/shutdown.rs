@@ -134,7 +134,7 @@ impl Drop for Guard {
 }
 
 impl Token {
-    /// Whether it is time to stop.
+    /// Whether the server is shutting down.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.iter().any(|stop| *stop.borrow())

@@ -19,7 +19,7 @@ use std::{
 };
 use trust::AcceptAnyCertificate;
 
-/// How often the files are looked at, at most.
+/// Shortest time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Certificates of one chain: real ones have three or four.
 const CHAIN_LEN_MAX: usize = 16;
@@ -68,7 +68,7 @@ fn configure(
     verifier: Arc<dyn ClientCertVerifier>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<ServerConfig>> {
-    let shown = Shown::load(&identity.certificate, &identity.key, &provider)?;
+    let shown = LoadedCertificate::load(&identity.certificate, &identity.key, &provider)?;
     let resolver = Resolver {
         certificate: identity.certificate.clone(),
         key: identity.key.clone(),
@@ -106,7 +106,7 @@ fn unusable(file: &Path, cause: &dyn fmt::Display) -> Failure {
     Failure::invalid(format!("{} cannot be used for TLS: {cause}", file.display()))
 }
 
-/// What changes when a file is replaced or written.
+/// The identity of a version of a file: changes when the file is replaced or written.
 type Stamp = (u64, i64, i64, u64);
 
 fn stamp(file: &Path) -> Option<Stamp> {
@@ -115,13 +115,13 @@ fn stamp(file: &Path) -> Option<Stamp> {
 }
 
 /// A certificate with its key, and which files they came from.
-struct Shown {
+struct LoadedCertificate {
     key: Arc<CertifiedKey>,
     stamps: [Option<Stamp>; 2],
     looked: Instant,
 }
 
-impl Shown {
+impl LoadedCertificate {
     fn load(certificate: &Path, key: &Path, provider: &CryptoProvider) -> Result<Self> {
         // Stamps first: a change while the files are read is then seen at the next look.
         let stamps = [stamp(certificate), stamp(key)];
@@ -144,7 +144,7 @@ struct Resolver {
     key: PathBuf,
     provider: Arc<CryptoProvider>,
     /// Guards what is shown; held for two looks at metadata, or for reading two small files after a change.
-    shown: Mutex<Shown>,
+    shown: Mutex<LoadedCertificate>,
 }
 
 impl fmt::Debug for Resolver {
@@ -166,8 +166,8 @@ impl Resolver {
         Arc::clone(&shown.key)
     }
 
-    fn replace(&self, shown: &mut Shown, stamps: [Option<Stamp>; 2]) {
-        match Shown::load(&self.certificate, &self.key, &self.provider) {
+    fn replace(&self, shown: &mut LoadedCertificate, stamps: [Option<Stamp>; 2]) {
+        match LoadedCertificate::load(&self.certificate, &self.key, &self.provider) {
             Ok(new) => {
                 tracing::info!(certificate = %self.certificate.display(), "new certificate in use");
                 *shown = new;
@@ -255,7 +255,7 @@ mod tests {
         let identity = identity(&directory);
         let first = write(&identity);
         let provider = trust::provider();
-        let shown = Shown::load(&identity.certificate, &identity.key, &provider).unwrap();
+        let shown = LoadedCertificate::load(&identity.certificate, &identity.key, &provider).unwrap();
         let (certificate, key) = (identity.certificate.clone(), identity.key.clone());
         let resolver = Resolver { certificate, key, provider, shown: Mutex::new(shown) };
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Peers that have not proven who they are: one budget for all doors, so that they cost next to nothing.
 //!
-//! Every accepted connection begins in a [`Place`] of the budget and has [`PROOF_DEADLINE`] to prove itself. Then it is
-//! moved to a place of its door ([`Place::prove`]), which unproven connections cannot take. The budget bounds
+//! Every accepted connection begins in a [`ConnectionSlot`] of the budget and has [`PROOF_DEADLINE`] to prove itself. Then it is
+//! moved to a place of its door ([`ConnectionSlot::prove`]), which unproven connections cannot take. The budget bounds
 //! connections, receive buffers and requests, as a whole and by address.
 //!
 //! When a place is needed and there is none, the oldest connection of the address that has most of them is ended, not
@@ -108,10 +108,10 @@ impl Unproven {
     }
 
     /// Takes a place for a connection of `address`; once it is proven it belongs to `door`.
-    pub(crate) fn enter(&self, address: IpAddr, door: &Arc<Semaphore>) -> Place {
-        let (address, ended) = (Source::of(address), Arc::new(Ended::default()));
+    pub(crate) fn enter(&self, address: IpAddr, door: &Arc<Semaphore>) -> ConnectionSlot {
+        let (address, ended) = (Source::of(address), Arc::new(CloseSignal::default()));
         let number = self.ledger().enter(&self.0.limits, address, &ended);
-        Place {
+        ConnectionSlot {
             budget: self.clone(),
             address,
             number,
@@ -129,7 +129,7 @@ impl Unproven {
     }
 }
 
-/// Where connections come from, as far as it is counted: an IPv4 address, or the /64 of an IPv6 address, which is what one
+/// The network of a client: its IPv4 address, or the /64 of its IPv6 address, which is what one
 /// host is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source(u64, bool);
@@ -147,7 +147,7 @@ impl Source {
 
 /// Tells a connection that it has to go.
 #[derive(Debug, Default)]
-struct Ended {
+struct CloseSignal {
     is_ended: AtomicBool,
     wake: Notify,
 }
@@ -156,7 +156,7 @@ struct Ended {
 #[derive(Debug)]
 struct Entry {
     bytes: usize,
-    ended: Arc<Ended>,
+    ended: Arc<CloseSignal>,
 }
 
 /// The connections of one source, the oldest first.
@@ -168,7 +168,7 @@ struct Group {
     requests: u32,
 }
 
-/// Who is there: plain counts, changed under one lock by those that are not proven.
+/// Counts of the unauthenticated connections, changed under one lock.
 #[derive(Debug, Default)]
 struct Ledger {
     groups: HashMap<Source, Group>,
@@ -182,7 +182,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn enter(&mut self, limits: &Limits, source: Source, ended: &Arc<Ended>) -> u64 {
+    fn enter(&mut self, limits: &Limits, source: Source, ended: &Arc<CloseSignal>) -> u64 {
         let own = self.groups.get(&source).map_or(0, |group| group.entries.len());
         if own > 0 && own >= limits.sessions_per_address_max {
             self.displace_oldest(source);
@@ -269,11 +269,11 @@ impl Ledger {
 
 /// The place of a connection: in the budget of the unproven, and from its proof on in its door.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     budget: Unproven,
     address: Source,
     number: u64,
-    ended: Arc<Ended>,
+    ended: Arc<CloseSignal>,
     door: Arc<Semaphore>,
     /// The place in the door.
     permit: OnceLock<OwnedSemaphorePermit>,
@@ -281,8 +281,8 @@ pub struct Place {
     deadline: Instant,
 }
 
-impl Place {
-    /// Whether the peer has proven who it is.
+impl ConnectionSlot {
+    /// Whether the peer has authenticated.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.permit.get().is_some()
@@ -303,7 +303,7 @@ impl Place {
         Ok(())
     }
 
-    /// How long there is left for it.
+    /// The time left to authenticate.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
@@ -349,7 +349,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         if self.permit.get().is_none() {
             self.budget.ledger().leave(self.address, self.number);

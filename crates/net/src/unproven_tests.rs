@@ -33,7 +33,9 @@ fn a_flood_displaces_itself_and_nobody_else() {
     let other = budget.enter(source(2), &door);
     let flood: Vec<_> = (0..100).map(|_| budget.enter(source(1), &door)).collect();
     assert_eq!((budget.sessions(), budget.displaced()), (5, 96));
-    assert!(flood[..96].iter().all(Place::is_over) && !flood[96..].iter().any(Place::is_over));
+    assert!(
+        flood[..96].iter().all(ConnectionSlot::is_over) && !flood[96..].iter().any(ConnectionSlot::is_over)
+    );
     assert!(!other.is_over());
     // As a whole it is full now, of two addresses; the next one takes a place of the larger.
     let third: Vec<_> = (3..6).map(|last| budget.enter(source(last), &door)).collect();
@@ -42,7 +44,7 @@ fn a_flood_displaces_itself_and_nobody_else() {
     assert!(
         flood[96].is_over()
             && !flood[97].is_over()
-            && !third.iter().chain([&other, &last]).any(Place::is_over)
+            && !third.iter().chain([&other, &last]).any(ConnectionSlot::is_over)
     );
     drop(flood);
     assert_eq!(budget.sessions(), 5);
@@ -129,7 +131,7 @@ proptest! {
     #[test]
     fn the_budget_is_kept_and_nothing_is_lost_of_it(steps in prop::collection::vec(step(), 0..200)) {
         let (budget, door) = (Unproven::new(LIMITS), door(6));
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<ConnectionSlot> = Vec::new();
         for step in steps {
             let count = places.len();
             match step {

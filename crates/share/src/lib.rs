@@ -1,4 +1,4 @@
-//! What the head, disk servers and mounts agree on about files that change in place.
+//! The rules for files that change in place, shared by the head, disk servers and mounts.
 //!
 //! A client that writes to a file holds a *write grant* for a byte range. The grant has a *generation*: a number that each file
 //! counts up and never uses twice. The client shows it to the disk servers with every write. A client may stop for an hour and wake

@@ -1,4 +1,4 @@
-//! What the threads of the room tell each other: what a drive is doing.
+//! The activity of a drive, shared between its thread and the supervisor.
 
 use base::{RequestId, SessionId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

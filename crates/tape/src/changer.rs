@@ -1,4 +1,4 @@
-//! What a medium changer can do, real or virtual.
+//! The interface of a medium changer, real or virtual.
 
 use base::{Result, Vid};
 use std::fmt;
@@ -13,23 +13,23 @@ impl fmt::Display for ElementAddress {
     }
 }
 
-/// What an element is.
+/// The kind of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ElementKind {
     /// Keeps a cartridge.
     Slot,
     /// A drive.
     Drive,
-    /// Where people put cartridges in and take them out.
+    /// An import/export slot.
     ImportExport,
 }
 
 /// A place of the library that holds at most one cartridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
-    /// Where it is.
+    /// Its address.
     pub address: ElementAddress,
-    /// What it is.
+    /// Its kind.
     pub kind: ElementKind,
     /// Name for people, such as `slot/0001`.
     pub name: String,
@@ -45,7 +45,7 @@ pub trait Changer: Send {
     /// Name of the library.
     fn name(&self) -> &str;
 
-    /// What lies where, by address.
+    /// The contents of all elements, by address.
     fn inventory(&mut self) -> Result<Vec<Element>>;
 
     /// Moves the cartridge in `from` to the empty element `to`. It is there, durably, when this returns.

@@ -23,7 +23,7 @@ const DISK_WAIT_MAX: Duration = Duration::from_secs(600);
 /// How often a wait looks whether it is time to stop.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Where files come from and go to: disk servers.
+/// The disk side of a copy: replicas on disk servers.
 pub trait Disk: Send + Sync + 'static {
     /// Hands the whole file at `url` to `sink`, in order.
     fn read(&self, url: &str, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;

@@ -1,4 +1,4 @@
-//! What a tape drive can do, real or virtual.
+//! The interface of a tape drive, real or virtual.
 //!
 //! The semantics are those of SCSI stream commands: a medium is a sequence of logical objects, each a block or a mark,
 //! numbered from 0. Writing puts an object at the position and ends the medium right behind it. Moves are bounded by
@@ -19,7 +19,7 @@ pub struct Identity {
     pub serial: Text<12>,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
     /// A block of so many bytes.
@@ -62,16 +62,16 @@ pub enum Stop {
     End,
 }
 
-/// How far a move went.
+/// The result of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spaced {
     /// Blocks or marks that were passed, without sign.
     pub passed: u64,
-    /// What stopped it early.
+    /// The reason for which it stopped early.
     pub stop: Option<Stop>,
 }
 
-/// Where on the medium the drive stands.
+/// The position on the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The logical object that is read or written next; blocks and marks count.
@@ -91,7 +91,7 @@ pub enum At {
     EndOfData,
 }
 
-/// How full the medium is.
+/// The capacity and the use of the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Bytes taken.
@@ -100,7 +100,7 @@ pub struct Capacity {
     pub total_bytes: u64,
 }
 
-/// What state the drive is in.
+/// The status of the drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriveStatus {
     /// No medium is threaded.
@@ -112,7 +112,7 @@ pub enum DriveStatus {
     },
     /// Refuses until it is unloaded and loaded again.
     Failed {
-        /// What happened.
+        /// The failure.
         reason: String,
     },
 }
@@ -136,7 +136,7 @@ pub trait TapeDrive: Send {
     /// Name for people and the head, such as `drive0`.
     fn name(&self) -> &str;
 
-    /// What the drive is.
+    /// Returns the identity of the drive.
     fn identity(&self) -> &Identity;
 
     /// Threads the medium that is in the drive; the position is the beginning. Loading a loaded medium rewinds it.

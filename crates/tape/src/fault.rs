@@ -1,4 +1,4 @@
-//! A failure together with who is at fault.
+//! A failure of a tape session, and the component that caused it.
 
 use base::{ErrorKind, Failure};
 use std::fmt;
@@ -7,9 +7,9 @@ use wire::control::Blame;
 /// A failure of a tape session, and what should be taken out of use for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Who is at fault.
+    /// The component at fault.
     pub blame: Blame,
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
 }
 

@@ -267,7 +267,7 @@ impl Image {
         Ok(())
     }
 
-    /// Where the last whole object ends, the buffered ones too.
+    /// Returns the end of the last whole object, including buffered ones.
     fn end(&self) -> u64 {
         self.in_file + self.buffer.len() as u64
     }
@@ -294,7 +294,7 @@ impl Image {
     }
 }
 
-/// What lies in an image.
+/// The objects of an image.
 #[derive(Debug)]
 struct Scan {
     objects: Vec<Object>,

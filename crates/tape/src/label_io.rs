@@ -116,7 +116,7 @@ pub fn label_volume(
     relabel: Relabel,
     today: LabelDate,
 ) -> Result<(), Fault> {
-    let place = Place::volume(drive, vid);
+    let place = LabelContext::volume(drive, vid);
     drive.rewind().map_err(Fault::of_drive)?;
     if relabel == Relabel::Refuse {
         refuse_used(drive, &place)?;
@@ -143,7 +143,7 @@ pub fn label_volume(
 }
 
 /// Fails unless the medium is blank or has this volume's label and nothing else.
-fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
+fn refuse_used(drive: &mut dyn TapeDrive, place: &LabelContext) -> Result<(), Fault> {
     let mut block = Vec::new();
     let found = match drive
         .read_block(&mut block)
@@ -164,7 +164,7 @@ fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
 
 /// Checks that the volume in `drive` is `vid`, by its label; the position is then behind VOL1.
 pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> {
-    let place = Place::volume(drive, vid);
+    let place = LabelContext::volume(drive, vid);
     drive.rewind().map_err(Fault::of_drive)?;
     let mut block = Vec::new();
     place.expect_block(drive, &mut block, "VOL1")?;
@@ -183,7 +183,7 @@ pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> 
 ///
 /// What must lie before it is the trailer of the file before; what may lie behind it, only `point` knows.
 pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> Result<(), Fault> {
-    let place = Place::file(drive, vid, point.fseq);
+    let place = LabelContext::file(drive, vid, point.fseq);
     check_before(drive, &place, point)?;
     if point.may_have_leftover {
         return Ok(());
@@ -199,7 +199,7 @@ pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> 
 }
 
 /// Checks what lies before a place where a file may begin: the label of the volume, or the trailer of the file before.
-fn check_before(drive: &mut dyn TapeDrive, place: &Place, point: AppendPoint) -> Result<(), Fault> {
+fn check_before(drive: &mut dyn TapeDrive, place: &LabelContext, point: AppendPoint) -> Result<(), Fault> {
     let is_first = point.fseq == 1;
     let block_min = if is_first { FIRST_FILE_BLOCK } else { FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA };
     if point.fseq == 0 || point.block < block_min || is_first && point.block != FIRST_FILE_BLOCK {
@@ -214,7 +214,11 @@ fn check_before(drive: &mut dyn TapeDrive, place: &Place, point: AppendPoint) ->
 }
 
 /// Checks UTL1 and the mark that end the file before; the position is then the append point.
-fn check_end_of_previous(drive: &mut dyn TapeDrive, place: &Place, point: AppendPoint) -> Result<(), Fault> {
+fn check_end_of_previous(
+    drive: &mut dyn TapeDrive,
+    place: &LabelContext,
+    point: AppendPoint,
+) -> Result<(), Fault> {
     place.locate(drive, point.block - 2)?;
     let mut block = Vec::new();
     place.expect_block(drive, &mut block, "UTL1 of the file before")?;
@@ -230,7 +234,7 @@ fn check_end_of_previous(drive: &mut dyn TapeDrive, place: &Place, point: Append
 
 /// Whether no file lies from object `block` on: nothing, a closing mark (§3.5), or the HDR1 of an empty volume and its
 /// mark (§3.1), or part of it.
-fn is_free(drive: &mut dyn TapeDrive, place: &Place, block: u64) -> Result<bool, Fault> {
+fn is_free(drive: &mut dyn TapeDrive, place: &LabelContext, block: u64) -> Result<bool, Fault> {
     place.locate(drive, block)?;
     let mut label = Vec::new();
     let mut read = |label: &mut Vec<u8>| {
@@ -253,7 +257,7 @@ fn is_free(drive: &mut dyn TapeDrive, place: &Place, block: u64) -> Result<bool,
 /// Ends the data at `block`, the append point, after an append there failed: what was begun is cut off by a mark
 /// (§3.5), so that the volume is again what the catalogue believes. Durable on return.
 pub fn close_end(drive: &mut dyn TapeDrive, vid: &Vid, block: u64) -> Result<(), Fault> {
-    let place = Place::volume(drive, vid);
+    let place = LabelContext::volume(drive, vid);
     place.locate(drive, block)?;
     let closed = drive.write_filemarks(1).and_then(|_| drive.flush());
     closed.map_err(|failure| Fault::of_drive(failure.during(&place)))
@@ -270,7 +274,7 @@ pub fn append_file(
     style: &Style,
     source: &mut dyn FnMut(&mut [u8]) -> Result<usize>,
 ) -> Result<Appended, Fault> {
-    let place = Place::file(drive, &file.vid, file.fseq);
+    let place = LabelContext::file(drive, &file.vid, file.fseq);
     let (labels, block_bytes) = (file.labels(style.block_bytes), style.block_bytes as usize);
     if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
         return Err(Fault::system(Failure::invalid(format!(
@@ -283,7 +287,7 @@ pub fn append_file(
             format!("{place}: it is to begin at block {}, and the drive stands at {position}", file.block);
         return Err(Fault::system(Failure::internal(what)));
     }
-    let mut pen = Pen { drive, place: &place, is_nearly_full: false };
+    let mut pen = LabelWriter { drive, place: &place, is_nearly_full: false };
     pen.labels(&labels.headers(style.today, &style.writer))?;
     pen.mark()?;
     let mut block = vec![0; block_bytes];
@@ -327,13 +331,13 @@ fn fill(block: &mut [u8], source: &mut dyn FnMut(&mut [u8]) -> Result<usize>) ->
 }
 
 /// Writes objects and remembers whether the drive has warned.
-struct Pen<'a> {
+struct LabelWriter<'a> {
     drive: &'a mut dyn TapeDrive,
-    place: &'a Place,
+    place: &'a LabelContext,
     is_nearly_full: bool,
 }
 
-impl Pen<'_> {
+impl LabelWriter<'_> {
     fn block(&mut self, block: &[u8]) -> Result<(), Fault> {
         let written = self.drive.write_block(block);
         self.note(written)
@@ -364,7 +368,7 @@ pub fn read_file(
     file: &TapeFile,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<(), Fault> {
-    let place = Place::file(drive, &file.vid, file.fseq);
+    let place = LabelContext::file(drive, &file.vid, file.fseq);
     place.locate(drive, file.block)?;
     let headers = place.read_labels(drive)?;
     let labels = file.labels(place.block_bytes(&headers)?);
@@ -406,7 +410,7 @@ impl Data {
     }
 
     /// Takes the next block, whose length must be right.
-    fn add(&mut self, place: &Place, block: &[u8]) -> Result<(), Fault> {
+    fn add(&mut self, place: &LabelContext, block: &[u8]) -> Result<(), Fault> {
         let (length, block_bytes, blocks) = (block.len(), self.block_bytes, self.blocks);
         if self.is_short || length > block_bytes {
             let rest = if self.is_short {
@@ -426,14 +430,14 @@ impl Data {
     }
 }
 
-/// What failures name.
-struct Place {
+/// The volume, drive and file that failures name.
+struct LabelContext {
     vid: Vid,
     fseq: Option<u32>,
     drive: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LabelContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "volume {}", self.vid)?;
         if let Some(fseq) = self.fseq {
@@ -443,7 +447,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
+impl LabelContext {
     fn volume(drive: &dyn TapeDrive, vid: &Vid) -> Self {
         Self { vid: vid.clone(), fseq: None, drive: drive.name().to_owned() }
     }

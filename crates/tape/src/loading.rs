@@ -1,4 +1,4 @@
-//! Brings volumes into a drive and takes them out.
+//! Loads volumes into a drive and unloads them.
 
 use crate::{
     changer::{Changer, Element, ElementAddress, ElementKind, element_of},
@@ -34,7 +34,7 @@ impl Robot {
         self.lock().name().to_owned()
     }
 
-    /// What lies where, and which element is the drive.
+    /// The inventory of the library, and the element of the drive.
     pub(crate) fn look(&self, drive: &str) -> Result<(Vec<Element>, Element)> {
         look(self.lock().as_mut(), drive)
     }
@@ -71,7 +71,7 @@ pub(crate) fn load(
     Ok(u32::from(!is_here))
 }
 
-/// Where `vid` can be fetched from.
+/// Returns the element that holds `vid`.
 fn source(inventory: &[Element], drive: &Element, vid: &Vid) -> Result<ElementAddress, Fault> {
     match element_of(inventory, vid) {
         Some(element) if element.kind != ElementKind::Drive => Ok(element.address),

@@ -30,12 +30,12 @@ use wire::control::{
     Cartridge, CartridgeRefused, DriveContent, NextTapeSession, RegisterLibrary, TapeOrders, TapePhase,
 };
 
-/// How often the supervisor looks.
+/// Interval between checks of the supervisor.
 const TICK: Duration = Duration::from_secs(1);
 /// First and longest wait after the head or the library could not be asked.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// How the room works.
+/// The settings of the tape server.
 #[derive(Debug, Clone)]
 pub struct RoomConfig {
     /// What goes into the labels.
@@ -107,7 +107,7 @@ impl TapeRoom {
         for drive in drives {
             let (watchdog, activity) = (Watchdog::new(config.deadlines), Activity::default());
             let name = drive.name().to_owned();
-            watched.push(Watched {
+            watched.push(WatchedSession {
                 name: name.clone(),
                 watchdog: watchdog.clone(),
                 activity: activity.clone(),
@@ -289,14 +289,14 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
 }
 
 /// A drive as the supervisor sees it.
-struct Watched {
+struct WatchedSession {
     name: String,
     watchdog: Watchdog,
     activity: Activity,
 }
 
 struct Supervisor<H> {
-    watched: Vec<Watched>,
+    watched: Vec<WatchedSession>,
     head: Arc<H>,
     stop: Stop,
     exits: Receiver<String>,
@@ -318,7 +318,7 @@ impl<H: Head> Supervisor<H> {
         }
     }
 
-    fn look_at(&self, drive: &Watched) {
+    fn look_at(&self, drive: &WatchedSession) {
         match drive.watchdog.check(Instant::now()) {
             Some(Alarm::Stuck { operation, since }) => {
                 let seconds = since.as_secs();

@@ -83,7 +83,7 @@ pub(crate) struct Bay<H, D> {
     pub(crate) stop: Stop,
 }
 
-/// What a session does next.
+/// The next step of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Load,

@@ -1,4 +1,4 @@
-//! A library of plain directories (`spec/tape.md` §4): the state is what lies on disk, nothing else.
+//! A virtual library of plain directories (`spec/tape.md` §4). All its state is on disk.
 //!
 //! A cartridge is a file named after its bar code; the directory it lies in is where it is. Moving a medium is a
 //! rename. Nothing is remembered elsewhere, so nothing can disagree, and nothing is cleared at start.
@@ -38,7 +38,7 @@ pub struct VirtualLibrary {
 }
 
 /// An element and the directory that is it.
-struct Place {
+struct ElementDirectory {
     address: ElementAddress,
     kind: ElementKind,
     name: String,
@@ -148,7 +148,7 @@ impl VirtualLibrary {
     }
 
     /// All elements, by address.
-    fn places(&self) -> Result<Vec<Place>> {
+    fn places(&self) -> Result<Vec<ElementDirectory>> {
         let mut places = Vec::new();
         for (folder, kind, first, count_max) in [
             ("import", ElementKind::ImportExport, IMPORT_FIRST, IMPORTS_MAX),
@@ -166,7 +166,7 @@ impl VirtualLibrary {
                     continue;
                 };
                 let address = ElementAddress(first + number);
-                places.push(Place {
+                places.push(ElementDirectory {
                     address,
                     kind,
                     name: format!("{folder}/{name}"),
@@ -185,7 +185,7 @@ impl VirtualLibrary {
         Ok(places)
     }
 
-    fn place(&self, address: ElementAddress) -> Result<Place> {
+    fn place(&self, address: ElementAddress) -> Result<ElementDirectory> {
         let place = self.places()?.into_iter().find(|place| place.address == address);
         place.ok_or_else(|| Failure::not_found(format!("library {} has no element {address}", self.name)))
     }

@@ -31,7 +31,7 @@ impl Default for Deadlines {
     }
 }
 
-/// What a drive is doing.
+/// The operation of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Threading the medium.

@@ -1,4 +1,4 @@
-//! Nobody's certificate is doubted; that its holder has the key is proven.
+//! A verifier that accepts any certificate and only checks that the peer has its key.
 
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,

@@ -35,8 +35,9 @@ pub struct Record {
     pub address: Option<IpAddr>,
     /// Who, as far as it was proven.
     pub user: String,
-    /// What they wanted.
-    pub deed: Cow<'static, str>,
+    /// What they wanted. Older files call it `deed`.
+    #[serde(alias = "deed")]
+    pub action: Cow<'static, str>,
     /// With which path or other thing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub what: String,
@@ -116,7 +117,7 @@ mod tests {
             door: "root".into(),
             address: Some("192.0.2.1".parse().unwrap()),
             user: "ann".to_owned(),
-            deed: "rename".into(),
+            action: "rename".into(),
             what: "/a \"b\"\n".to_owned(),
             to: Some("/c".to_owned()),
             refused: None,
@@ -130,7 +131,7 @@ mod tests {
         let line = record().line();
         assert_eq!(
             line,
-            "{\"at\":5,\"door\":\"root\",\"address\":\"192.0.2.1\",\"user\":\"ann\",\"deed\":\"rename\",\
+            "{\"at\":5,\"door\":\"root\",\"address\":\"192.0.2.1\",\"user\":\"ann\",\"action\":\"rename\",\
              \"what\":\"/a \\\"b\\\"\\n\",\"to\":\"/c\"}\n"
         );
         assert_eq!(Record::parse(line.trim_end()).unwrap(), record());

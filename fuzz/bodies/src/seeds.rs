@@ -76,7 +76,7 @@ const CAPS: [&str; 2] = [
 ];
 
 const AUDITS: [&str; 2] = [
-    r#"{"at":5,"door":"root","address":"192.0.2.1","user":"ann","deed":"rename","what":"/a","to":"/b"}"#,
+    r#"{"at":5,"door":"root","address":"192.0.2.1","user":"ann","action":"rename","what":"/a","to":"/b"}"#,
     r#"{"at":5,"door":"http","user":"ann","deed":"read","what":"/a","refused":"permission","why":"user ann may not"}"#,
 ];
 

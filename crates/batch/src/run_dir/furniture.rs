@@ -20,7 +20,7 @@ impl RunDir {
         self.path.join("scratch")
     }
 
-    /// What the job may read of ours.
+    /// The part of the run directory that the job may read.
     pub(crate) fn credentials(&self) -> PathBuf {
         if self.is_of_older_release() { self.path.clone() } else { self.path.join("credentials") }
     }

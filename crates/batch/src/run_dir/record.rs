@@ -47,7 +47,7 @@ pub struct Started {
 pub struct ExitRecord {
     /// How the process ended.
     pub exit: JobExit,
-    /// What the tree used.
+    /// The resource usage of the process tree.
     pub usage: Usage,
     /// Limits that were asked for but could not be held.
     pub not_enforced: Vec<String>,

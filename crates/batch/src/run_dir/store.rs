@@ -89,7 +89,7 @@ impl RunStore {
         Ok(found)
     }
 
-    /// Whom the runs here belong to, also those that cannot be read otherwise.
+    /// Returns the owners of all runs here, also of those that cannot be read otherwise.
     pub(crate) fn identities(&self) -> Result<Vec<Identity>> {
         let failed = |cause: io::Error| Failure::io(format!("list {}", self.runs().display()), &cause);
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Keeps a job from everything that is not its own: other jobs, the facility's directory, the rest of the host as far as its user
+//! Isolates a job from other jobs, the facility's directory, and the rest of the host as far as its user
 //! has no right to it.
 //!
 //! Between the shepherd and the job are three stages of our program, each started by the one before. None needs `fork` or code

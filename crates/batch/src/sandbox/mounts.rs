@@ -1,4 +1,4 @@
-//! The mounts of a job: what it sees in place of what it must not see.
+//! The mount namespace of a job: which directories it sees, and which are hidden.
 
 use super::Plan;
 use crate::{identity::Kind, run_dir::RunDir};
@@ -25,13 +25,13 @@ const SHARED_MEMORY: &str = "size=50%,mode=1777";
 const NONE: Option<&Path> = None;
 
 /// A directory of the run, and where the job finds it.
-struct Place {
+struct BindMount {
     handle: OwnedFd,
     target: PathBuf,
     is_writable: bool,
 }
 
-impl Place {
+impl BindMount {
     fn open(path: &Path, target: &Path, is_writable: bool) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = open(path, flags, Mode::empty())
@@ -78,10 +78,10 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
     let dir = RunDir::at(&plan.run_dir)?;
     let [tmp, var_tmp] = dir.temporary();
     let own = [
-        Place::open(&tmp, Path::new("/tmp"), true)?,
-        Place::open(&var_tmp, Path::new("/var/tmp"), true)?,
-        Place::open(&dir.scratch(), &dir.scratch(), true)?,
-        Place::open(&dir.credentials(), &dir.credentials(), false)?,
+        BindMount::open(&tmp, Path::new("/tmp"), true)?,
+        BindMount::open(&var_tmp, Path::new("/var/tmp"), true)?,
+        BindMount::open(&dir.scratch(), &dir.scratch(), true)?,
+        BindMount::open(&dir.credentials(), &dir.credentials(), false)?,
     ];
     let [tmp, var_tmp, scratch, credentials] = &own;
     tmp.bind()?;

@@ -1,4 +1,4 @@
-//! Tries, once at the start of a worker, what the kernel and the container around us permit.
+//! Probes, when a worker starts, which isolation the kernel and the surrounding container permit.
 
 use super::{Confinement, Limits, Namespaces, Plan, Report, StageFile};
 use crate::{
@@ -15,7 +15,7 @@ use std::{
 };
 use wire::control::JobRun;
 
-/// What was found.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) namespaces: Namespaces,

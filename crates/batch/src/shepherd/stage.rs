@@ -12,7 +12,7 @@ use std::{
 /// Our own image, even after the file was replaced by a newer release.
 const SELF: &str = "/proc/self/exe";
 
-/// What a shepherd process is.
+/// The stages of a shepherd process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
     /// Started by the room.

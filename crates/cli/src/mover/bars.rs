@@ -1,4 +1,4 @@
-//! One bar for each file that is on its way, and one for all.
+//! Progress bars: one for each file in transfer, and one for all.
 
 use crate::{output::Output, progress};
 use indicatif::{MultiProgress, ProgressBar};
@@ -13,7 +13,7 @@ pub(crate) struct Bars {
 
 /// Where the progress of one file is shown.
 #[derive(Debug, Clone)]
-pub(crate) struct Meter {
+pub(crate) struct FileProgress {
     bar: ProgressBar,
     total: Option<ProgressBar>,
 }
@@ -29,13 +29,13 @@ impl Bars {
     }
 
     /// A bar for one file, above that for all.
-    pub(crate) fn file(&self, name: &str, bytes: u64) -> Meter {
+    pub(crate) fn file(&self, name: &str, bytes: u64) -> FileProgress {
         let bar = progress::bar(self.is_lively, name, Some(bytes));
         let bar = match &self.total {
             Some(total) => self.all.insert_before(total, bar),
             None => self.all.add(bar),
         };
-        Meter { bar, total: self.total.clone() }
+        FileProgress { bar, total: self.total.clone() }
     }
 
     /// Does something to the terminal while no bar is in the way.
@@ -50,7 +50,7 @@ impl Bars {
     }
 }
 
-impl Meter {
+impl FileProgress {
     /// One bar on its own.
     pub(crate) fn alone(bar: ProgressBar) -> Self {
         Self { bar, total: None }

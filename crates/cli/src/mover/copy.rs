@@ -1,9 +1,9 @@
-//! One file from its source to its target.
+//! Copies one file.
 
 use super::{
-    bars::Meter,
+    bars::FileProgress,
     partial::{Partial, Record},
-    place::Place,
+    place::Location,
     sums::{Kind, Running, is_same},
 };
 use base::{ByteRange, ErrorKind, Failure, PageBuffer, Result};
@@ -38,7 +38,7 @@ pub(crate) struct CopyOptions {
     pub(crate) verify: bool,
 }
 
-/// What was done.
+/// The outcome of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
     /// Size of the file.
@@ -73,28 +73,30 @@ impl Mover {
     /// Copies one file. A failure names what could not be read or written, with its host or directory.
     pub(crate) fn copy(
         &self,
-        source: &Place,
-        target: &Place,
+        source: &Location,
+        target: &Location,
         copy_options: CopyOptions,
-        meter: &Meter,
+        meter: &FileProgress,
     ) -> Result<Moved> {
         match (source, target) {
-            (Place::Remote { url, .. }, Place::Local(path)) => self.download(url, path, copy_options, meter),
-            (Place::Local(path), Place::Remote { url, .. }) => {
+            (Location::Remote { url, .. }, Location::Local(path)) => {
+                self.download(url, path, copy_options, meter)
+            }
+            (Location::Local(path), Location::Remote { url, .. }) => {
                 again_if_cut(meter, PAUSE, || self.upload_file(path, url, copy_options, meter))
             }
             // Both could do it between themselves, once both are asked whether they can.
-            (Place::Remote { url: from, .. }, Place::Remote { url: to, .. }) => {
+            (Location::Remote { url: from, .. }, Location::Remote { url: to, .. }) => {
                 again_if_cut(meter, PAUSE, || self.relay(from, to, copy_options, meter))
             }
-            (Place::Remote { url, .. }, Place::Standard) => {
+            (Location::Remote { url, .. }, Location::Standard) => {
                 self.pour_out(url, &mut io::stdout().lock(), "standard output", copy_options, meter)
             }
             // What was read of it cannot be sent again.
-            (Place::Standard, Place::Remote { url, .. }) => {
+            (Location::Standard, Location::Remote { url, .. }) => {
                 self.upload(&mut io::stdin().lock(), "standard input", None, url, copy_options, meter)
             }
-            (Place::Local(_) | Place::Standard, Place::Local(_) | Place::Standard) => {
+            (Location::Local(_) | Location::Standard, Location::Local(_) | Location::Standard) => {
                 Err(Failure::unsupported(format!("{source} and {target} are both on this host"))
                     .hint("use cp"))
             }
@@ -107,7 +109,7 @@ impl Mover {
         url: &XrdUrl,
         target: &Path,
         copy_options: CopyOptions,
-        meter: &Meter,
+        meter: &FileProgress,
     ) -> Result<Moved> {
         if is_special(target) {
             let fail = |cause: io::Error| Failure::io(target.display(), &cause);
@@ -151,7 +153,7 @@ impl Mover {
         out: &mut dyn Write,
         name: &str,
         copy_options: CopyOptions,
-        meter: &Meter,
+        meter: &FileProgress,
     ) -> Result<Moved> {
         self.stream(url, copy_options.verify, meter, &mut |piece| {
             out.write_all(piece).map_err(|cause| Failure::io(format!("write {name}"), &cause))
@@ -163,7 +165,7 @@ impl Mover {
         &self,
         url: &XrdUrl,
         verify: bool,
-        meter: &Meter,
+        meter: &FileProgress,
         sink: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Moved> {
         let file = File::open_read(url, &self.options)?;
@@ -185,7 +187,7 @@ impl Mover {
         url: &XrdUrl,
         partial: &mut Partial,
         mut sum: Running,
-        meter: &Meter,
+        meter: &FileProgress,
     ) -> Result<(Option<String>, bool)> {
         let shown = partial.path().display().to_string();
         let failed = |doing: &str, cause: &io::Error| Failure::io(format!("{doing} {shown}"), cause);
@@ -213,7 +215,7 @@ impl Mover {
         source: &Path,
         url: &XrdUrl,
         copy_options: CopyOptions,
-        meter: &Meter,
+        meter: &FileProgress,
     ) -> Result<Moved> {
         let failed = |cause: &io::Error| Failure::io(source.display(), cause);
         let mut reader = fs::File::open(source).map_err(|cause| failed(&cause))?;
@@ -229,7 +231,7 @@ impl Mover {
         size: Option<u64>,
         url: &XrdUrl,
         copy_options: CopyOptions,
-        meter: &Meter,
+        meter: &FileProgress,
     ) -> Result<Moved> {
         let create = CreateOptions {
             replace: copy_options.replace,
@@ -256,7 +258,13 @@ impl Mover {
     }
 
     /// From server to server, through this host.
-    fn relay(&self, from: &XrdUrl, to: &XrdUrl, copy_options: CopyOptions, meter: &Meter) -> Result<Moved> {
+    fn relay(
+        &self,
+        from: &XrdUrl,
+        to: &XrdUrl,
+        copy_options: CopyOptions,
+        meter: &FileProgress,
+    ) -> Result<Moved> {
         let source = File::open_read(from, &self.options)?;
         let size = Some(source.size());
         let create = CreateOptions {
@@ -350,7 +358,11 @@ fn is_special(target: &Path) -> bool {
 }
 
 /// Sends again what was cut: the server has given it up, unless the cut came after it had committed the file.
-fn again_if_cut(meter: &Meter, pause: Duration, mut send: impl FnMut() -> Result<Moved>) -> Result<Moved> {
+fn again_if_cut(
+    meter: &FileProgress,
+    pause: Duration,
+    mut send: impl FnMut() -> Result<Moved>,
+) -> Result<Moved> {
     let mut outcome = send();
     for number in 1..UPLOADS_MAX {
         let cut = match outcome {
@@ -380,7 +392,7 @@ mod tests {
     /// What comes of sends that end like this, one after the other.
     fn sent(outcomes: Vec<Result<Moved>>) -> Result<Moved> {
         let mut outcomes = outcomes.into_iter();
-        let meter = Meter::alone(ProgressBar::hidden());
+        let meter = FileProgress::alone(ProgressBar::hidden());
         let outcome = again_if_cut(&meter, Duration::ZERO, || outcomes.next().unwrap());
         assert!(outcomes.next().is_none(), "{outcome:?}");
         outcome

@@ -1,4 +1,4 @@
-//! Many files at once.
+//! Copies many files in parallel.
 
 use super::{
     bars::Bars,
@@ -18,7 +18,7 @@ use std::{
 };
 
 /// How the copy of one file ended.
-pub(crate) struct Ended {
+pub(crate) struct CopyResult {
     pub(crate) job: Job,
     pub(crate) outcome: Result<Moved>,
     pub(crate) took: Duration,
@@ -31,7 +31,7 @@ pub(crate) fn run(
     parallel: usize,
     copy_options: CopyOptions,
     bars: &Bars,
-    told: &mut dyn FnMut(Ended) -> Run<()>,
+    told: &mut dyn FnMut(CopyResult) -> Run<()>,
 ) -> Run<()> {
     let queue = Mutex::new(jobs.into_iter());
     let (sender, receiver) = mpsc::sync_channel(parallel);
@@ -67,10 +67,10 @@ pub(crate) fn run(
     outcome
 }
 
-fn copy(mover: &Mover, job: Job, copy_options: CopyOptions, bars: &Bars) -> Ended {
+fn copy(mover: &Mover, job: Job, copy_options: CopyOptions, bars: &Bars) -> CopyResult {
     let began = Instant::now();
     let meter = bars.file(job.source.name().unwrap_or_default(), job.bytes);
     let outcome = mover.copy(&job.source, &job.target, copy_options, &meter);
     meter.finish();
-    Ended { job, outcome, took: began.elapsed() }
+    CopyResult { job, outcome, took: began.elapsed() }
 }

@@ -8,8 +8,8 @@ mod place;
 mod plan;
 mod sums;
 
-pub(crate) use bars::{Bars, Meter};
+pub(crate) use bars::{Bars, FileProgress};
 pub(crate) use copy::{CopyOptions, Mover};
-pub(crate) use crew::{Ended, run};
-pub(crate) use place::Place;
+pub(crate) use crew::{CopyResult, run};
+pub(crate) use place::Location;
 pub(crate) use plan::{Job, plan};

@@ -1,4 +1,4 @@
-//! A download that is not whole yet: it has a name that can be found again, and a record of what it is a part of.
+//! A partial download: its name is predictable, and a record beside it says which file it is a part of.
 
 use super::copy::replace_hint;
 use base::{Failure, Result};

@@ -13,7 +13,7 @@ const FACILITY: &str = "bp:";
 
 /// A file or directory, wherever it is.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// On this host.
     Local(PathBuf),
     /// Standard input or output, written `-`.
@@ -27,7 +27,7 @@ pub(crate) enum Place {
     },
 }
 
-/// What is at a place.
+/// The kind of entry at a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
     pub(crate) found: Found,
 }
 
-impl Place {
+impl Location {
     /// Understands what the command line says: a local path, `-`, `bp:/path` in the facility, or a `root://` URL.
     pub(crate) fn parse(text: &str, context: &mut Context) -> Result<Self> {
         if text == "-" {
@@ -198,7 +198,7 @@ fn list_local(path: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(path) => write!(f, "{}", path.display()),

@@ -1,6 +1,6 @@
-//! What a copy consists of: files, each with its target, and directories to make.
+//! The plan of a copy: files with their targets, and directories to make.
 
-use super::place::{Entry, Found, Place};
+use super::place::{Entry, Found, Location};
 use base::{
     ErrorKind, Failure, Result,
     limits::PATH_DEPTH_MAX,
@@ -14,8 +14,8 @@ const PLACES_MAX: usize = 5_000_000;
 /// One file to copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
-    pub(crate) source: Place,
-    pub(crate) target: Place,
+    pub(crate) source: Location,
+    pub(crate) target: Location,
     /// Size as listed, for the bar.
     pub(crate) bytes: u64,
 }
@@ -25,13 +25,13 @@ pub(crate) struct Job {
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
     /// Directories that must exist though no file may be in them.
-    pub(crate) directories: Vec<Place>,
+    pub(crate) directories: Vec<Location>,
 }
 
 /// Finds out what to copy. Directories need `is_recursive`.
 pub(crate) fn plan(
-    sources: &[Place],
-    target: &Place,
+    sources: &[Location],
+    target: &Location,
     must_be_directory: bool,
     is_recursive: bool,
     options: &Options,
@@ -61,11 +61,11 @@ pub(crate) fn plan(
 
 /// The sources, with `*`, `?` and `[a-z]` in the last component of remote paths expanded unless a source exists as it is written;
 /// the shell does the local ones.
-fn expand(sources: &[Place], options: &Options) -> Result<Vec<(Place, Found)>> {
+fn expand(sources: &[Location], options: &Options) -> Result<Vec<(Location, Found)>> {
     let mut all = Vec::new();
     for source in sources {
         let pattern = match source {
-            Place::Remote { url, .. } if is_pattern(url.path.name()) => url.path.name(),
+            Location::Remote { url, .. } if is_pattern(url.path.name()) => url.path.name(),
             _ => {
                 all.push((source.clone(), source.look(options)?));
                 continue;
@@ -83,7 +83,7 @@ fn expand(sources: &[Place], options: &Options) -> Result<Vec<(Place, Found)>> {
 }
 
 /// The entry of the name `pattern`, or those that it matches.
-fn matching(source: &Place, pattern: &str, options: &Options) -> Result<Vec<(Place, Found)>> {
+fn matching(source: &Location, pattern: &str, options: &Options) -> Result<Vec<(Location, Found)>> {
     let parent = source.parent().ok_or_else(|| Failure::invalid(format!("{source} has no directory")))?;
     let mut entries = parent.list(options)?;
     if entries.iter().any(|entry| entry.name == pattern) {
@@ -99,7 +99,13 @@ fn matching(source: &Place, pattern: &str, options: &Options) -> Result<Vec<(Pla
 }
 
 impl Plan {
-    fn descend(&mut self, source: &Place, target: Place, depth: usize, options: &Options) -> Result<()> {
+    fn descend(
+        &mut self,
+        source: &Location,
+        target: Location,
+        depth: usize,
+        options: &Options,
+    ) -> Result<()> {
         if depth > PATH_DEPTH_MAX {
             return Err(Failure::invalid(format!("{source} is deeper than {PATH_DEPTH_MAX} directories")));
         }

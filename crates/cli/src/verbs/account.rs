@@ -1,4 +1,4 @@
-//! `bp account`: who holds and who used what.
+//! `bp account`: shows what users, groups and projects store and use.
 
 use crate::{
     context::{Context, Run},

@@ -4,7 +4,7 @@ use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
     glob::{self, Depth},
-    written::{self, Written},
+    path_arg::{self, PathArg},
 };
 use wire::control::{Archive, Want};
 
@@ -21,11 +21,11 @@ pub(crate) struct Args {
     recursive: bool,
     /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let outcomes = wait::in_parts(context, &paths, |paths| Archive { paths })?;
     wait::asked(context, outcomes, args.wait.then_some(Want::Archived), &args.timeout)

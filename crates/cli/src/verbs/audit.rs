@@ -1,4 +1,4 @@
-//! `bp audit`: who did what, read from the facility's directory.
+//! `bp audit`: shows the audit log, read from the facility's directory.
 
 use crate::{
     context::{Context, Run},
@@ -52,9 +52,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             .into());
     }
     let now = Timestamp::from_system(SystemTime::now());
-    let wish = Wish {
+    let wish = Filter {
         since: args.since.map_or(i64::MIN, |Span(span)| now.0.saturating_sub(span.0)),
-        deed: None,
+        action: None,
         args: &args,
     };
     let mut found = Vec::new();
@@ -78,18 +78,18 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     Ok(0)
 }
 
-struct Wish<'a> {
+struct Filter<'a> {
     since: i64,
-    /// Only this deed.
-    deed: Option<&'a str>,
+    /// Only this action.
+    action: Option<&'a str>,
     args: &'a Args,
 }
 
-impl Wish<'_> {
+impl Filter<'_> {
     fn wants(&self, record: &Record) -> bool {
         let Args { by, path, refused, .. } = self.args;
         record.at.0 >= self.since
-            && self.deed.is_none_or(|deed| deed == record.deed)
+            && self.action.is_none_or(|action| action == record.action)
             && by.as_ref().is_none_or(|by| *by == record.user)
             && (!refused || record.refused.is_some())
             && path.as_ref().is_none_or(|path| is_about(record, path))
@@ -137,10 +137,10 @@ fn files(directory: &Path, name: &str) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// When somebody last did `deed` and was not refused, as the log of the facility in `directory` tells.
-pub(super) fn newest(directory: &Path, deed: &str) -> Result<Option<Timestamp>> {
+/// When somebody last did `action` and was not refused, as the log of the facility in `directory` tells.
+pub(super) fn newest(directory: &Path, action: &str) -> Result<Option<Timestamp>> {
     let args = Args { by: None, path: None, refused: false, since: None, last: usize::MAX };
-    let wish = Wish { since: i64::MIN, deed: Some(deed), args: &args };
+    let wish = Filter { since: i64::MIN, action: Some(action), args: &args };
     let mut found = VecDeque::new();
     for file in files(&directory.join(DIRECTORY), FILE)? {
         read(&file, &wish, &mut found)?;
@@ -148,7 +148,7 @@ pub(super) fn newest(directory: &Path, deed: &str) -> Result<Option<Timestamp>> 
     Ok(found.iter().filter(|record| record.refused.is_none()).map(|record| record.at).max())
 }
 
-fn read(file: &Path, wish: &Wish<'_>, found: &mut VecDeque<Record>) -> Result<()> {
+fn read(file: &Path, wish: &Filter<'_>, found: &mut VecDeque<Record>) -> Result<()> {
     let failed = |cause| Failure::io(format!("read {}", file.display()), &cause);
     let mut lines = match File::open(file) {
         Ok(file) => BufReader::new(file),
@@ -201,7 +201,7 @@ fn table(records: &[Record]) -> Table {
             Cell::from(record.user.as_str()),
             Cell::from(record.address.map_or_else(String::new, |address| address.to_string())),
             Cell::from(record.door.as_ref()),
-            Cell::from(record.deed.as_ref()),
+            Cell::from(record.action.as_ref()),
             Cell::from(what),
             outcome,
         ]);
@@ -219,7 +219,7 @@ mod tests {
             door: "root".into(),
             address: None,
             user: "ann".to_owned(),
-            deed: "read".into(),
+            action: "read".into(),
             what: what.to_owned(),
             to: to.map(str::to_owned),
             refused: None,
@@ -256,7 +256,7 @@ mod tests {
             fs::write(directory.path().join(file), format!("{line}cut off {{")).unwrap();
         }
         let args = Args { by: None, path: None, refused: false, since: None, last: 2 };
-        let wish = Wish { since: i64::MIN, deed: None, args: &args };
+        let wish = Filter { since: i64::MIN, action: None, args: &args };
         let mut found = VecDeque::new();
         for file in files(directory.path(), FILE).unwrap() {
             read(&file, &wish, &mut found).unwrap();

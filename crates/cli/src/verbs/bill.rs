@@ -1,4 +1,4 @@
-//! `bp bill`: who used what.
+//! `bp bill`: shows the resources that each user has used.
 
 use crate::{
     context::{Context, Run},

@@ -1,4 +1,4 @@
-//! `bp cancel`: ends jobs, and takes tape requests back.
+//! `bp cancel`: cancels jobs and tape requests.
 
 use crate::{
     context::{Context, Run, Stop},
@@ -8,7 +8,7 @@ use base::{ErrorKind, Failure, FilePath, JobId, RequestId, Result};
 use std::str::FromStr;
 use wire::control::{CancelJob, CancelRequests, Jobs};
 
-/// What is to be cancelled.
+/// The thing to cancel.
 #[derive(Debug, Clone)]
 enum What {
     /// A job, or the tape request of that number if there is no such job.

@@ -3,8 +3,8 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
+    path_arg::{self, PathArg},
     transfer,
-    written::{self, Written},
 };
 
 /// Print files
@@ -12,11 +12,11 @@ use crate::{
 pub(crate) struct Args {
     /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     context.each(paths, |context, path| transfer::print(context, &path))
 }

@@ -3,8 +3,8 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
+    path_arg::{self, PathArg},
     walk,
-    written::{self, Written},
 };
 use wire::control::SetMode;
 
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     mode: u32,
     /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
     /// Also everything below; directories need x to be entered: use 755, not 644
     #[arg(long, short = 'R')]
     recursive: bool,
@@ -29,7 +29,7 @@ fn octal(text: &str) -> Result<u32, String> {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, Match::All)?;
     walk::each(context, paths, args.recursive, &mut |context, path| {
         let reply = context.call(&SetMode { path: path.clone(), mode: args.mode })?;

@@ -3,8 +3,8 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
+    path_arg::{self, PathArg},
     walk,
-    written::{self, Written},
 };
 use base::{Failure, check_name};
 use std::str::FromStr;
@@ -51,14 +51,14 @@ pub(crate) struct Args {
     holder: Holder,
     /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
     /// Also what is below
     #[arg(long, short = 'R')]
     recursive: bool,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, Match::All)?;
     let Holder { owner, group } = args.holder;
     walk::each(context, paths, args.recursive, &mut |context, path| {

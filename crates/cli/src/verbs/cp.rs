@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    mover::{self, Bars, CopyOptions, Ended, Job, Mover, Place},
+    mover::{self, Bars, CopyOptions, CopyResult, Job, Location, Mover},
     transfer,
     words::counted,
 };
@@ -73,9 +73,10 @@ pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
     context.restore_umask();
     let target = args.places.pop().ok_or_else(|| Failure::invalid("cp needs a target"))?;
     let options = Options { streams: args.streams.unwrap_or(0), ..context.xrd_options() };
-    let sources = args.places.iter().map(|text| Place::parse(text, context)).collect::<Result<Vec<_>>>()?;
+    let sources =
+        args.places.iter().map(|text| Location::parse(text, context)).collect::<Result<Vec<_>>>()?;
     let must_be_directory = target.ends_with('/');
-    let target = Place::parse(&target, context)?;
+    let target = Location::parse(&target, context)?;
     let plan = mover::plan(&sources, &target, must_be_directory, args.recursive, &options)?;
     if args.dry_run {
         return dry_run(context, &plan.jobs);
@@ -104,7 +105,7 @@ fn dry_run(context: &mut Context, jobs: &[Job]) -> Run {
     Ok(0)
 }
 
-fn line<'a>(source: &Place, target: &Place, bytes: Option<u64>) -> Line<'a> {
+fn line<'a>(source: &Location, target: &Location, bytes: Option<u64>) -> Line<'a> {
     let (source, target) = (source.to_string(), target.to_string());
     let (resumed_bytes, seconds, checksum, is_verified, failure) = (None, None, None, None, None);
     Line { source, target, bytes, resumed_bytes, seconds, checksum, is_verified, failure }
@@ -138,11 +139,11 @@ fn copy(
     Ok(code)
 }
 
-fn report(context: &mut Context, ended: &Ended) -> Run<()> {
-    let Ended { job: Job { source, target, .. }, outcome, took } = ended;
+fn report(context: &mut Context, ended: &CopyResult) -> Run<()> {
+    let CopyResult { job: Job { source, target, .. }, outcome, took } = ended;
     match outcome {
         // The output is what was asked for.
-        Ok(_) if matches!(target, Place::Standard) => Ok(()),
+        Ok(_) if matches!(target, Location::Standard) => Ok(()),
         _ if context.output.is_json() => {
             let mut line = line(source, target, None);
             match outcome {

@@ -10,7 +10,7 @@ use std::{ffi::OsString, path::PathBuf};
 /// What a new facility is like. What is not given, the daemon decides.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "New facility")]
-pub(crate) struct Shape {
+pub(crate) struct FacilityOptions {
     /// Name of the facility
     #[arg(long)]
     name: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Shape {
     cache: Option<Size>,
 }
 
-impl Shape {
+impl FacilityOptions {
     /// The same as arguments of the daemon.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let options = [
@@ -87,7 +87,7 @@ pub(crate) struct Args {
     /// A directory that is empty or does not exist
     directory: PathBuf,
     #[command(flatten)]
-    shape: Shape,
+    shape: FacilityOptions,
 }
 
 pub(crate) fn run(args: Args, _context: &mut Context) -> Run {
@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args, _context: &mut Context) -> Run {
 }
 
 /// The daemon's arguments that make a facility.
-pub(crate) fn arguments(directory: PathBuf, shape: &Shape) -> Vec<OsString> {
+pub(crate) fn arguments(directory: PathBuf, shape: &FacilityOptions) -> Vec<OsString> {
     let mut arguments = vec![OsString::from("create"), directory.into_os_string()];
     arguments.extend(shape.arguments());
     arguments
@@ -107,7 +107,11 @@ mod tests {
 
     #[test]
     fn only_what_is_given_is_handed_on() {
-        let shape = Shape { drives: Some(3), volume_size: Some("1GiB".parse().unwrap()), ..Shape::default() };
+        let shape = FacilityOptions {
+            drives: Some(3),
+            volume_size: Some("1GiB".parse().unwrap()),
+            ..FacilityOptions::default()
+        };
         assert_eq!(arguments("d".into(), &shape), ["create", "d", "--drives=3", "--volume-size=1GiB"]);
     }
 }

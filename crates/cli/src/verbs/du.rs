@@ -1,4 +1,4 @@
-//! `bp du`: how many bytes and files are below directories.
+//! `bp du`: counts the bytes and files below directories.
 
 use crate::{
     context::{Context, Run},
@@ -20,9 +20,9 @@ pub(crate) struct Args {
     depth: usize,
 }
 
-/// What is below a path.
+/// The files and bytes below a path.
 #[derive(Debug, Clone, Serialize)]
-struct Sum {
+struct Usage {
     path: FilePath,
     #[serde(skip)]
     depth: usize,
@@ -45,8 +45,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 }
 
 /// The sums of directories down to a depth, each after those above it.
-fn sums(context: &mut Context, root: &FilePath, depth_max: usize) -> Run<(Vec<Sum>, u8)> {
-    let mut sums: Vec<Sum> = Vec::new();
+fn sums(context: &mut Context, root: &FilePath, depth_max: usize) -> Run<(Vec<Usage>, u8)> {
+    let mut sums: Vec<Usage> = Vec::new();
     // Those that are open: places in `sums`, the outermost first.
     let mut open: Vec<usize> = Vec::new();
     let code = walk::walk(context, root, &mut |_, met| {
@@ -55,7 +55,7 @@ fn sums(context: &mut Context, root: &FilePath, depth_max: usize) -> Run<(Vec<Su
         if met.depth == 0 || (!is_file && met.depth <= depth_max) {
             open.push(sums.len());
             let (path, depth) = (met.path.clone(), met.depth);
-            sums.push(Sum { path, depth, files: 0, bytes: 0, nearline_bytes: 0 });
+            sums.push(Usage { path, depth, files: 0, bytes: 0, nearline_bytes: 0 });
         }
         for at in open.iter().filter(|_| is_file) {
             sums[*at].files += 1;
@@ -69,7 +69,7 @@ fn sums(context: &mut Context, root: &FilePath, depth_max: usize) -> Run<(Vec<Su
     Ok((sums, code))
 }
 
-fn show(context: &mut Context, sums: &[Sum]) -> Run<()> {
+fn show(context: &mut Context, sums: &[Usage]) -> Run<()> {
     if context.output.is_json() {
         return sums.iter().try_for_each(|sum| context.output.json(sum));
     }

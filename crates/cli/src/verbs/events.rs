@@ -1,4 +1,4 @@
-//! `bp events`: what happened in the facility lately, and what happens.
+//! `bp events`: shows and follows events of the facility.
 
 use crate::{
     context::{Context, Run},

@@ -4,9 +4,9 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     mover::CopyOptions,
+    path_arg::{self, PathArg},
     transfer,
     words::exact_time,
-    written::{self, Written},
 };
 use base::{
     ErrorKind, Failure, FilePath, Result,
@@ -55,8 +55,8 @@ fn copy(args: Args, context: &mut Context) -> Run {
         Failure::invalid("get needs files and a local name")
             .hint("`bp get PATH .` copies it here; --pool and --size reserve space for a new file")
     })?;
-    let written = sources.iter().map(|text| text.parse()).collect::<Result<Vec<Written>>>()?;
-    let paths = written::paths(context, written)?;
+    let written = sources.iter().map(|text| text.parse()).collect::<Result<Vec<PathArg>>>()?;
+    let paths = path_arg::paths(context, written)?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     if target.as_os_str() == "-" {
         transfer::stage(context, &paths)?;

@@ -1,4 +1,4 @@
-//! `bp grant`: what users and groups may do in directories, beside what modes allow.
+//! `bp grant`: grants users and groups rights beyond the permission bits.
 
 use crate::{
     context::{Context, Run},

@@ -1,4 +1,4 @@
-//! `bp head`: which head is active, and what others keep.
+//! `bp head`: shows the active head and manages standby heads and referrals.
 
 use crate::{
     context::{Context, Run},

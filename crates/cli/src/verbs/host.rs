@@ -1,4 +1,4 @@
-//! `bp host`: hosts that join the facility, and leave it.
+//! `bp host`: manages the hosts of the facility.
 
 use super::pool::drain;
 use crate::{

@@ -1,4 +1,4 @@
-//! `bp key`: the generations of the facility's key, which signs tokens and capabilities.
+//! `bp key`: manages the generations of the key that signs tokens and capabilities.
 
 use crate::{
     context::{Context, Run},

@@ -1,4 +1,4 @@
-//! `bp log`: shows what a job printed, or prints.
+//! `bp log`: shows or follows the output of a job.
 
 use crate::context::{Context, Run};
 use base::{Failure, JobId, units::human_bytes};
@@ -29,11 +29,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let (mut seen, mut was_told) = (Seen::default(), false);
+    let (mut seen, mut was_told) = (PrintedOutput::default(), false);
     let begun = Instant::now();
     let mut told_state = None;
     loop {
-        let Seen { attempt, after } = seen;
+        let PrintedOutput { attempt, after } = seen;
         let call = FollowJob { job: args.id, attempt, after, more: args.follow };
         let reply = context.control()?.call_waiting(&call, WAIT_MAX)?;
         if !goes_on(reply.state) && !was_told {
@@ -79,12 +79,12 @@ fn whole(job: JobId, context: &mut Context) -> Run {
 
 /// What was shown of a run.
 #[derive(Debug, Default)]
-struct Seen {
+struct PrintedOutput {
     attempt: u32,
     after: [u64; 2],
 }
 
-impl Seen {
+impl PrintedOutput {
     fn show(&mut self, reply: &FollowedJob, context: &mut Context) -> Run<()> {
         if self.attempt != reply.attempt {
             *self = Self { attempt: reply.attempt, after: [0; 2] };

@@ -4,9 +4,9 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     output::Tone,
+    path_arg::{self, PathArg},
     table::{Cell, Column, Table},
     words::{file_state, mode, time},
-    written::{self, Written},
 };
 use base::{Failure, FilePath, Result, limits::PATH_DEPTH_MAX, units::human_bytes};
 use wire::control::{Entry, Listing, NodeKind, Stat};
@@ -22,12 +22,12 @@ pub(crate) struct Args {
     recursive: bool,
     /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(default_value = "/", value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
-    let paths = written::paths(context, args.paths.clone())?;
+    let paths = path_arg::paths(context, args.paths.clone())?;
     let code = context.each(paths, |context, argument| {
         for path in glob::expand(context, std::slice::from_ref(&argument), Match::All)? {
             let info = context.call(&Stat { path: path.clone() })?;

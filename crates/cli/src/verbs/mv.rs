@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    written::{self, Written},
+    path_arg::{self, PathArg},
 };
 use base::{ErrorKind, Failure, FilePath, Result};
 use wire::control::{NodeKind, Rename, Stat};
@@ -22,8 +22,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut texts = args.paths;
     let text = texts.pop().ok_or_else(|| Failure::invalid("mv needs two paths"))?;
     let (target, is_slashed): (FilePath, _) = (text.parse()?, text.ends_with('/'));
-    let written = texts.iter().map(|text| text.parse()).collect::<Result<Vec<Written>>>()?;
-    let sources = written::paths(context, written)?;
+    let written = texts.iter().map(|text| text.parse()).collect::<Result<Vec<PathArg>>>()?;
+    let sources = path_arg::paths(context, written)?;
     let into = is_directory(context, &target)?;
     // What ends in a slash is a directory: a directory may get that name, a file may not.
     let makes_file = is_slashed && !into && !all_directories(context, &sources)?;

@@ -1,4 +1,4 @@
-//! `bp pool`: what pools promise, and what may be done with their partitions.
+//! `bp pool`: manages pools and their partitions.
 
 mod collect;
 pub(super) mod drain;

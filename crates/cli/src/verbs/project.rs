@@ -1,4 +1,4 @@
-//! `bp project`: says what belongs to a project.
+//! `bp project`: assigns directories to projects.
 
 use crate::{
     context::{Context, Run},

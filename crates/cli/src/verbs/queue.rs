@@ -1,4 +1,4 @@
-//! `bp queue`: what waits for tape, and why.
+//! `bp queue`: shows the tape queue and why requests wait.
 
 use crate::{
     context::{Context, Run},

@@ -1,4 +1,4 @@
-//! `bp quota`: how much users, groups and projects may hold.
+//! `bp quota`: shows and sets quotas of users, groups and projects.
 
 use crate::{
     context::{Context, Run},

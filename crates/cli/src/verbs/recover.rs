@@ -1,4 +1,4 @@
-//! `bp admin recover`: takes what lies on disks into a restored catalogue.
+//! `bp admin recover`: adds the files found on disks to a restored catalogue.
 
 use crate::{
     context::{Context, Run},

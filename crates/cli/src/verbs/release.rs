@@ -4,7 +4,7 @@ use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
     glob::{self, Depth},
-    written::{self, Written},
+    path_arg::{self, PathArg},
 };
 use base::units::Span;
 use wire::control::Release;
@@ -23,11 +23,11 @@ pub(crate) struct Args {
     of: Option<String>,
     /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let (after, user) = (args.after.map(|span| span.0), args.of);
     let call = |paths| Release { paths, after, user: user.clone() };

@@ -3,8 +3,8 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
+    path_arg::{self, PathArg},
     words::{counted, kept_for},
-    written::{self, Written},
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Result, units::human_bytes};
 use wire::control::{Entry, NodeKind, Remove, RemoveDirectory, Removed, Stat};
@@ -21,7 +21,7 @@ const NAMES_MAX: usize = 10_000_000;
 pub(crate) struct Args {
     /// Files, with -r also directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
     /// Remove directories and everything that is in them
     #[arg(short, long)]
     recursive: bool,
@@ -40,9 +40,9 @@ struct Plan {
     bytes: u64,
 }
 
-/// What was removed.
+/// The numbers of removed files and directories.
 #[derive(Default)]
-struct Gone {
+struct RemovedCounts {
     files: u64,
     directories: u64,
     bytes: u64,
@@ -52,7 +52,7 @@ struct Gone {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let which = if args.recursive { Match::All } else { Match::Files };
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, which)?;
     let (plan, missing) = plan(context, paths, args.recursive)?;
     let names = plan.files.len() + plan.directories.len();
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         return Err(Failure::invalid("nothing was removed").into());
     }
     let says = args.recursive || plan.files.len() > 1;
-    let mut gone = Gone::default();
+    let mut gone = RemovedCounts::default();
     let files = context.each(plan.files, |context, path| {
         let reply = context.call(&Remove { path })?;
         gone.add(reply);
@@ -130,7 +130,7 @@ fn question(plan: &Plan) -> String {
     format!("remove {}?", words.join(", "))
 }
 
-impl Gone {
+impl RemovedCounts {
     fn add(&mut self, removed: Removed) {
         self.files += 1;
         self.bytes += removed.bytes;
@@ -161,14 +161,14 @@ mod tests {
     #[test]
     fn what_went_is_counted_and_where_it_is_told() {
         let day = Millis::from_seconds(86_400);
-        let mut gone = Gone { directories: 2, ..Gone::default() };
+        let mut gone = RemovedCounts { directories: 2, ..RemovedCounts::default() };
         for bytes in [1_200_000_000, 0, 0] {
             gone.add(Removed { bytes, kept: Some(day) });
         }
         assert_eq!(gone.told(), "3 files, 2 directories, 1.12 GiB; in the trash for a day");
         gone.add(Removed { bytes: 0, kept: None });
         assert_eq!(gone.told(), "4 files, 2 directories, 1.12 GiB; 3 of them are in the trash for a day");
-        let mut gone = Gone::default();
+        let mut gone = RemovedCounts::default();
         gone.add(Removed { bytes: 1, kept: None });
         assert_eq!(gone.told(), "1 file, 1 B; gone for good");
     }

@@ -1,4 +1,4 @@
-//! `bp scan`: compares partitions with the catalogue, and mends what is wrong.
+//! `bp scan`: compares partitions with the catalogue and repairs differences.
 
 use crate::{
     context::{Context, Run},

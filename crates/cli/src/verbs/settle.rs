@@ -1,4 +1,4 @@
-//! `bp admin settle`: looks at a catalogue that went back to an older state, and puts it into use.
+//! `bp admin settle`: shows and accepts a catalogue that was restored to an older state.
 
 use crate::{
     context::{Context, Run},

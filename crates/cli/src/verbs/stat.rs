@@ -1,9 +1,9 @@
-//! `bp stat`: everything known of paths.
+//! `bp stat`: describes files and directories.
 
 use crate::{
     context::{Context, Run},
+    path_arg::{self, PathArg},
     words::{away_host, exact_time, mode},
-    written::{self, Written},
 };
 use base::{ErrorKind, units::human_bytes};
 use serde::Serialize;
@@ -14,12 +14,12 @@ use wire::control::{Attribute, FileInfo, GetAttributes, NodeKind, Stat};
 pub(crate) struct Args {
     /// Files or directories
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut is_first = true;
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     context.each(paths, |context, path| {
         let info = context.call(&Stat { path: path.clone() })?;
         // Whoever may not read a file may see what it is, but not its attributes.

@@ -1,4 +1,4 @@
-//! `bp token`: makes what proves who somebody is.
+//! `bp token`: creates bearer tokens.
 
 use crate::{
     context::{Context, Run},

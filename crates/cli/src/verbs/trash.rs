@@ -1,4 +1,4 @@
-//! `bp trash`: what was removed, and how it comes back.
+//! `bp trash`: lists, restores and deletes removed files.
 
 use crate::{
     context::{Context, Run},
@@ -50,7 +50,7 @@ enum What {
     },
 }
 
-/// What is to come back.
+/// The file to restore.
 #[derive(Debug, Clone)]
 enum Wanted {
     At(FilePath),

@@ -1,4 +1,4 @@
-//! `bp trust`: whom clients of a facility have to trust, and how they are told so.
+//! `bp trust`: prints or copies the certificates that clients need to trust the facility.
 
 use crate::context::{Context, Run};
 use base::{Failure, Result};

@@ -1,6 +1,6 @@
 //! `bp up`: starts a facility.
 
-use super::create::{self, Shape};
+use super::create::{self, FacilityOptions};
 use crate::{
     context::{Context, Run},
     daemon,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     in_session: bool,
     #[command(flatten)]
-    shape: Shape,
+    shape: FacilityOptions,
 }
 
 impl Args {

@@ -3,8 +3,8 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
+    path_arg::{self, PathArg},
     waiting,
-    written::{self, Written},
 };
 use base::{ErrorKind, FilePath, Result, units::Span};
 use wire::control::{Call, PathOutcome, PathOutcomes, Want};
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     timeout: Timeout,
     /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<Written>,
+    paths: Vec<PathArg>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ struct Goal {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = written::paths(context, args.paths)?;
+    let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     let want = if args.goal.online { Want::Online } else { Want::Archived };
     finish(context, &paths, want, &args.timeout)

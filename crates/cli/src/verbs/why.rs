@@ -1,4 +1,4 @@
-//! `bp why`: why a file, a job or a tape request waits.
+//! `bp why`: explains why a file, a job or a tape request waits.
 
 use crate::{
     context::{Context, Run, Stop},

@@ -1,4 +1,4 @@
-//! Answers that are too long to be replies: they are handed on as they come.
+//! Streamed replies: those too long to hold in memory.
 
 use super::{Bearer, Control};
 use base::{Failure, Result};
@@ -7,9 +7,9 @@ use wire::control::USER_HEADER;
 
 /// How long the whole answer may take: the backup of a catalogue of a billion files.
 const FETCH_DEADLINE: Duration = Duration::from_secs(24 * 3600);
-/// How long the facility may think before it answers.
+/// Deadline for the first byte of the reply.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
-/// What is read at once.
+/// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 20;
 /// Longest text of a refusal.
 const REFUSAL_BYTES_MAX: u64 = 64 << 10;

@@ -74,7 +74,7 @@ pub(crate) fn unreachable(directory: &Path, cause: &io::Error) -> Failure {
 
 /// An agent whose every connection goes to the socket in `directory`, whatever a URL says.
 pub(super) fn agent(config: Config, directory: &Path) -> Agent {
-    Agent::with_parts(config, Door(directory.into()), Nowhere)
+    Agent::with_parts(config, Door(directory.into()), NoAddress)
 }
 
 /// Opens connections to the socket in a directory.
@@ -99,9 +99,9 @@ impl Connector for Door {
 
 /// Yields an address that is not used: the HTTP client asks for one before it connects.
 #[derive(Debug)]
-struct Nowhere;
+struct NoAddress;
 
-impl Resolver for Nowhere {
+impl Resolver for NoAddress {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let mut addresses = self.empty();
         addresses.push((std::net::Ipv4Addr::UNSPECIFIED, 0).into());

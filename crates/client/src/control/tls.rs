@@ -1,4 +1,4 @@
-//! TLS of the management client: whom it believes, and what it shows.
+//! TLS of the management client: trusted authorities and the client certificate.
 
 use super::socket;
 use crate::authorities::authorities;
@@ -88,7 +88,7 @@ fn make(tls: &ControlTls, directory: Option<&Path>, is_tls: bool) -> Result<Agen
     Ok(config.build().into())
 }
 
-/// Whom a connection believes, and what it shows.
+/// The trusted authorities and the client certificate of a connection.
 pub(crate) fn tls_config(tls: &ControlTls) -> Result<TlsConfig> {
     let authorities = if tls.insecure { Vec::new() } else { authorities(tls.authorities.as_deref())? };
     let authorities: Vec<_> = authorities.iter().map(|der| Certificate::from_der(der).to_owned()).collect();

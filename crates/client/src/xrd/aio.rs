@@ -194,7 +194,7 @@ calls! {
     chmod(path: &FilePath, mode: u16) -> ();
     /// Checksum of a file: its type and value in hex. Without `kind` the server chooses.
     checksum(path: &FilePath, kind: Option<&str>) -> (String, String);
-    /// Where a file is.
+    /// The locations of a file.
     locate(path: &FilePath) -> Vec<Location>;
     /// Asks that files be brought online; returns the request id.
     stage(paths: &[FilePath], priority: u8) -> String;

@@ -5,7 +5,7 @@ use super::{
     mux::{Mux, Wait},
     process::{PerProcess, lock},
     task,
-    trouble::Trouble,
+    trouble::RequestError,
 };
 use base::{Failure, ReachRule};
 use std::{
@@ -21,7 +21,7 @@ const IDLE_LEN_MAX: usize = 64;
 /// A connection that was used this recently is not looked at before it is used again.
 const TRUSTED: Duration = Duration::from_millis(500);
 
-/// What makes two connections interchangeable.
+/// The key by which connections are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) host: String,
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-/// What a connection is wanted for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A call on names: any connection will do.
@@ -102,7 +102,7 @@ impl Drop for Lease {
 
 /// A connection that fits.
 enum Found {
-    /// In use, or so recently that it is trusted.
+    /// The connection is in use, or was so recently that it needs no check.
     Ready(Lease),
     /// To be looked at first. Nobody else has it meanwhile.
     Idle(Arc<Mux>),
@@ -134,7 +134,7 @@ pub(super) async fn take(
     options: &Options,
     purpose: Purpose,
     wait: Wait,
-) -> Result<Lease, Trouble> {
+) -> Result<Lease, RequestError> {
     if let Some(lease) = connections().ready(key, options, purpose) {
         return Ok(lease);
     }
@@ -190,7 +190,7 @@ impl Connections {
         Some(Found::Idle(open.swap_remove(index).1))
     }
 
-    fn dial(&self, key: &Key, options: &Options, purpose: Purpose) -> Result<Lease, Trouble> {
+    fn dial(&self, key: &Key, options: &Options, purpose: Purpose) -> Result<Lease, RequestError> {
         let turn = Arc::clone(lock(&self.dialing).entry(key.clone()).or_default());
         let _turn = lock(&turn);
         // Somebody else may have made one while we waited for our turn.
@@ -221,7 +221,7 @@ fn sweep(open: &mut Vec<(Key, Arc<Mux>)>, dead: &mut Vec<(Key, Arc<Mux>)>) {
     }
 }
 
-/// What a caller is told who goes on in a child with what its parent opened for writing.
+/// The failure of a child process that uses a file its parent opened for writing.
 pub(super) fn inherited(what: &str) -> Failure {
     Failure::invalid(format!("{what} was opened by another process, from which this one was forked"))
         .hint("open it after the fork")

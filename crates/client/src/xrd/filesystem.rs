@@ -63,7 +63,7 @@ impl FileSystem {
         now(self.names.checksum(path, kind, Wait::Thread))
     }
 
-    /// Where a file is.
+    /// The locations of a file.
     pub fn locate(&self, path: &FilePath) -> Result<Vec<Location>> {
         now(self.names.locate(path, Wait::Thread))
     }

@@ -5,7 +5,7 @@ use super::{
     connections::Key,
     mux::{Greeting, Mux},
     transport::Transport,
-    trouble::Trouble,
+    trouble::RequestError,
     url::authority,
 };
 use base::{ErrorKind, Failure};
@@ -28,12 +28,12 @@ const AUTH_ROUNDS_MAX: usize = 8;
 const ZTN: [u8; 4] = *b"ztn\0";
 
 /// Connects, and begins a session.
-pub(super) fn connect(key: &Key, options: &Options) -> Result<Mux, Trouble> {
+pub(super) fn connect(key: &Key, options: &Options) -> Result<Mux, RequestError> {
     let peer = authority(&key.host, key.port);
     let transport = Transport::dial(&key.host, key.port, options).map_err(|failure| match failure.hint {
         // Refused by our own rule: trying again changes nothing.
-        Some(_) => Trouble::Refused(failure),
-        None => Trouble::Broken(failure.hint("check host and port, and whether the server is running")),
+        Some(_) => RequestError::Refused(failure),
+        None => RequestError::Broken(failure.hint("check host and port, and whether the server is running")),
     })?;
     let mut hello = Hello { transport, peer, key, options, began: Instant::now(), stream: 0 };
     let greeting = hello.greet()?;
@@ -52,7 +52,7 @@ struct Hello<'a> {
 }
 
 impl Hello<'_> {
-    fn greet(&mut self) -> Result<Greeting, Trouble> {
+    fn greet(&mut self) -> Result<Greeting, RequestError> {
         let asked = Instant::now();
         let flags = ProtocolFlags::ABLE_TLS.with_if(self.key.is_tls, ProtocolFlags::WANT_TLS).0;
         let expect = Expect::Login.code();
@@ -78,7 +78,7 @@ impl Hello<'_> {
         Ok(Greeting { peer: self.peer.clone(), flags: answer.flags, round_trip })
     }
 
-    fn login(&mut self, flags: ServerFlags) -> Result<(), Trouble> {
+    fn login(&mut self, flags: ServerFlags) -> Result<(), RequestError> {
         let login = Login {
             pid: std::process::id() as i32,
             username: self.key.username.clone(),
@@ -96,7 +96,7 @@ impl Hello<'_> {
     }
 
     /// Proves who we are, if the server takes bearer tokens.
-    fn authenticate(&mut self, security: &str) -> Result<(), Trouble> {
+    fn authenticate(&mut self, security: &str) -> Result<(), RequestError> {
         let offered: Vec<_> = security.split('&').filter_map(|part| part.strip_prefix("P=")).collect();
         let names: Vec<_> = offered.iter().map(|part| part.split(',').next().unwrap_or_default()).collect();
         let token = match &self.key.token {
@@ -142,28 +142,28 @@ impl Hello<'_> {
     }
 
     /// Asks, and takes the body of the answer.
-    fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Trouble> {
+    fn ask(&mut self, request: &Request) -> Result<Vec<u8>, RequestError> {
         match self.exchange(request)? {
             Answer::Ok(body) => Ok(body),
             answer => Err(self.refused(&answer, "login")),
         }
     }
 
-    fn exchange(&mut self, request: &Request) -> Result<Answer, Trouble> {
+    fn exchange(&mut self, request: &Request) -> Result<Answer, RequestError> {
         self.stream += 1;
         let stream = StreamId::of(self.stream);
         self.send(&[&request.encode(stream)])?;
         self.receive(stream)
     }
 
-    fn answer(&mut self, stream: StreamId) -> Result<Vec<u8>, Trouble> {
+    fn answer(&mut self, stream: StreamId) -> Result<Vec<u8>, RequestError> {
         match self.receive(stream)? {
             Answer::Ok(body) => Ok(body),
             answer => Err(self.refused(&answer, "protocol")),
         }
     }
 
-    fn receive(&mut self, stream: StreamId) -> Result<Answer, Trouble> {
+    fn receive(&mut self, stream: StreamId) -> Result<Answer, RequestError> {
         for _ in 0..ANSWERS_MAX {
             let mut header = [0; ANSWER_HEADER_BYTES];
             self.fill(&mut header)?;
@@ -183,21 +183,21 @@ impl Hello<'_> {
         Err(self.broken("it does not answer"))
     }
 
-    fn refused(&self, answer: &Answer, what: &str) -> Trouble {
+    fn refused(&self, answer: &Answer, what: &str) -> RequestError {
         let server = format!("server {}", self.peer);
         match answer {
             Answer::Error { .. } => answer.to_failure().map_or_else(
                 || self.broken(format!("{what} failed")),
-                |failure| Trouble::Refused(failure.during(server)),
+                |failure| RequestError::Refused(failure.during(server)),
             ),
             Answer::Wait { .. } => {
-                Trouble::Refused(Failure::busy(format!("{server} is busy")).hint("try again later"))
+                RequestError::Refused(Failure::busy(format!("{server} is busy")).hint("try again later"))
             }
             _ => self.broken(format!("an answer of an unexpected kind to {what}")),
         }
     }
 
-    fn send(&mut self, parts: &[&[u8]]) -> Result<(), Trouble> {
+    fn send(&mut self, parts: &[&[u8]]) -> Result<(), RequestError> {
         let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = slices.as_mut_slice();
         self.began = Instant::now();
@@ -213,7 +213,7 @@ impl Hello<'_> {
         }
     }
 
-    fn fill(&mut self, mut target: &mut [u8]) -> Result<(), Trouble> {
+    fn fill(&mut self, mut target: &mut [u8]) -> Result<(), RequestError> {
         self.began = Instant::now();
         while !target.is_empty() {
             match self.transport.receive(&mut [IoSliceMut::new(target)]) {
@@ -229,16 +229,16 @@ impl Hello<'_> {
     }
 
     /// Waits on, unless that was for too long or `cause` is a failure.
-    fn patience(&self, cause: &io::Error, is_sending: bool) -> Result<(), Trouble> {
+    fn patience(&self, cause: &io::Error, is_sending: bool) -> Result<(), RequestError> {
         match cause.kind() {
             io::ErrorKind::Interrupted => return Ok(()),
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {}
-            _ => return Err(Trouble::Broken(Failure::io(format!("greet {}", self.peer), cause))),
+            _ => return Err(RequestError::Broken(Failure::io(format!("greet {}", self.peer), cause))),
         }
         let seconds = self.options.progress_timeout.as_secs_f64();
         if self.began.elapsed() >= self.options.progress_timeout {
             let what = format!("no answer from {}: no progress for {seconds:.0} s", self.peer);
-            return Err(Trouble::Broken(Failure::timeout(what).hint("is it an XRootD server?")));
+            return Err(RequestError::Broken(Failure::timeout(what).hint("is it an XRootD server?")));
         }
         if is_sending {
             // What it is ready for shows when sending is tried again.
@@ -247,9 +247,9 @@ impl Hello<'_> {
         Ok(())
     }
 
-    fn broken(&self, why: impl std::fmt::Display) -> Trouble {
+    fn broken(&self, why: impl std::fmt::Display) -> RequestError {
         let failure = Failure::new(ErrorKind::Unavailable, format!("server {}: {why}", self.peer));
-        Trouble::Broken(failure.hint("is it an XRootD server, and is the network intact?"))
+        RequestError::Broken(failure.hint("is it an XRootD server, and is the network intact?"))
     }
 }
 

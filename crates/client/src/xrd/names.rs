@@ -4,8 +4,8 @@ use super::{
     Options, XrdUrl,
     connections::Purpose,
     mux::Wait,
-    route::{Again, Answered, route},
-    trouble::Trouble,
+    route::{RetryRule, ServerReply, route},
+    trouble::RequestError,
     url::check_path,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
@@ -26,17 +26,17 @@ pub(super) struct Names {
 struct Call<'a> {
     operation: &'static str,
     path: &'a FilePath,
-    again: Again,
+    again: RetryRule,
 }
 
 impl<'a> Call<'a> {
     /// A call that changes nothing, or the same thing as often as it is made.
     fn harmless(operation: &'static str, path: &'a FilePath) -> Self {
-        Self { operation, path, again: Again::Harmless }
+        Self { operation, path, again: RetryRule::Harmless }
     }
 
     fn once(operation: &'static str, path: &'a FilePath) -> Self {
-        Self { operation, path, again: Again::Never }
+        Self { operation, path, again: RetryRule::Never }
     }
 }
 
@@ -195,8 +195,8 @@ impl Names {
         let make =
             |opaque: &Opaque| request(Target { path: path.as_str().to_owned(), opaque: opaque.clone() });
         match route(&self.url, &self.options, Purpose::Call, again, &make, wait).await {
-            Ok(Answered { body, .. }) => Ok(body),
-            Err(Trouble::Broken(failure)) if again == Again::Never && failure.hint.is_none() => {
+            Ok(ServerReply { body, .. }) => Ok(body),
+            Err(RequestError::Broken(failure)) if again == RetryRule::Never && failure.hint.is_none() => {
                 let hint = "it may have been done nevertheless; check before you try again";
                 Err(failure.during(format!("{operation} {path}")).hint(hint))
             }

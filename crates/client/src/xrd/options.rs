@@ -3,7 +3,7 @@
 use base::ReachRule;
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// How patient and how eager a client is.
+/// Deadlines, retries and parallelism of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How long a connection may take to be made.
@@ -30,7 +30,7 @@ pub struct Options {
     pub page_checksums: bool,
     /// How TLS is done.
     pub tls: TlsOptions,
-    /// What proves who we are; without it the usual places are looked at (see [`Token::discover`]).
+    /// The bearer token; without it the usual places are searched (see [`Token::discover`]).
     pub token: Option<Token>,
     /// Which addresses may be connected to, also where a server sends us. Without a limit for whoever asks for themselves; a server
     /// that asks on behalf of a client sets one.

@@ -1,6 +1,6 @@
 //! When to try again: as long as there is progress, and not for ever without.
 
-use super::{Options, mux::Wait, task, trouble::Trouble};
+use super::{Options, mux::Wait, task, trouble::RequestError};
 use base::Failure;
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -50,13 +50,13 @@ impl Retry {
     }
 
     /// Waits before the next try; fails if there is none.
-    pub(super) async fn again(&mut self, trouble: Trouble, wait: Wait) -> Result<(), Trouble> {
-        let Trouble::Broken(failure) = trouble else { return Err(trouble) };
+    pub(super) async fn again(&mut self, trouble: RequestError, wait: Wait) -> Result<(), RequestError> {
+        let RequestError::Broken(failure) = trouble else { return Err(trouble) };
         if self.tries >= self.tries_max || self.progress.elapsed() > self.patience {
             let tried =
                 if self.tries == 0 { String::new() } else { format!(" (tried {} times)", self.tries + 1) };
             let what = format!("{}{tried}", failure.what);
-            return Err(Trouble::Broken(Failure { what, ..failure }));
+            return Err(RequestError::Broken(Failure { what, ..failure }));
         }
         tracing::debug!(%failure, tries = self.tries, "request failed; retrying");
         let pause = pause(self.tries, random());

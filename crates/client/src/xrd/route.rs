@@ -6,7 +6,7 @@ use super::{
     mux::{Mux, Outcome, Sink, Wait},
     retry::Retry,
     task,
-    trouble::Trouble,
+    trouble::RequestError,
 };
 use base::Failure;
 use std::{
@@ -26,10 +26,10 @@ const TOKEN: &str = "authz";
 /// Servers that are not reached before we give up.
 const UNREACHED_MAX: usize = 3;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// It was done; this is the body of the answer.
+    /// The request succeeded; the body of the answer.
     Done(Vec<u8>),
     /// Another server must be asked.
     Redirect(Redirect),
@@ -37,7 +37,7 @@ pub(super) enum Reply {
 
 /// Whether a request may be sent again if it is not known whether it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum RetryRule {
     /// Doing it twice is as good as doing it once.
     Harmless,
     /// It may have been done.
@@ -46,17 +46,17 @@ pub(super) enum Again {
 
 /// Adds up how long a server made us wait.
 #[derive(Debug)]
-pub(super) struct Waited {
+pub(super) struct WaitBudget {
     until: Instant,
 }
 
-impl Waited {
+impl WaitBudget {
     pub(super) fn new(options: &Options) -> Self {
         Self { until: Instant::now() + options.wait_max }
     }
 
     /// Waits for `span` as the server wants, if that is not too long.
-    pub(super) async fn more(&self, span: Duration, peer: &str, wait: Wait) -> Result<(), Trouble> {
+    pub(super) async fn more(&self, span: Duration, peer: &str, wait: Wait) -> Result<(), RequestError> {
         if Instant::now() + span >= self.until {
             let failure = Failure::timeout(format!("server {peer} asked the client to wait too long"));
             return Err(failure.hint("try again later").into());
@@ -71,8 +71,8 @@ pub(super) async fn call(
     request: &Request,
     options: &Options,
     wait: Wait,
-) -> Result<Reply, Trouble> {
-    let waited = Waited::new(options);
+) -> Result<Reply, RequestError> {
+    let waited = WaitBudget::new(options);
     loop {
         let ticket = mux.submit(request, Sink::Gather { max: BODY_BYTES_MAX })?;
         match ticket.answer(wait, &mut []).await? {
@@ -87,8 +87,8 @@ pub(super) async fn call(
     }
 }
 
-/// What one server answered, and the connection to it.
-pub(super) struct Answered {
+/// The answer of one server, and the connection to it.
+pub(super) struct ServerReply {
     pub(super) lease: Lease,
     pub(super) body: Vec<u8>,
 }
@@ -101,10 +101,10 @@ pub(super) async fn route(
     url: &XrdUrl,
     options: &Options,
     purpose: Purpose,
-    again: Again,
+    again: RetryRule,
     make: Make<'_>,
     wait: Wait,
-) -> Result<Answered, Trouble> {
+) -> Result<ServerReply, RequestError> {
     let (mut place, mut opaque) = (url.clone(), url.opaque.clone());
     let mut tried: Vec<String> = Vec::new();
     for hop in 0..=options.redirects_max {
@@ -112,18 +112,18 @@ pub(super) async fn route(
         let (lease, reply) = match asked {
             Ok(answered) => answered,
             // Whoever sent us there knows others, perhaps.
-            Err(Missed::Unreached(_)) if hop > 0 && tried.len() < UNREACHED_MAX => {
+            Err(NoReply::Unreached(_)) if hop > 0 && tried.len() < UNREACHED_MAX => {
                 tried.push(std::mem::replace(&mut place, url.clone()).host);
                 opaque = url.opaque.clone().with(TRIED, tried.join(","));
                 continue;
             }
-            Err(Missed::Unreached(trouble) | Missed::Failed(trouble)) if hop > 0 => {
+            Err(NoReply::Unreached(trouble) | NoReply::Failed(trouble)) if hop > 0 => {
                 return Err(trouble.during(format!("redirected from {}", url.authority())));
             }
-            Err(Missed::Unreached(trouble) | Missed::Failed(trouble)) => return Err(trouble),
+            Err(NoReply::Unreached(trouble) | NoReply::Failed(trouble)) => return Err(trouble),
         };
         let redirect = match reply {
-            Reply::Done(body) => return Ok(Answered { lease, body }),
+            Reply::Done(body) => return Ok(ServerReply { lease, body }),
             Reply::Redirect(redirect) => redirect,
         };
         opaque = sent_on(&url.opaque, &Opaque::parse(&redirect.opaque));
@@ -144,12 +144,12 @@ fn sent_on(first: &Opaque, more: &Opaque) -> Opaque {
     first.chain(more.iter()).fold(Opaque::default(), |all, (key, value)| all.with(key, value))
 }
 
-/// Why a server gave no answer.
-enum Missed {
+/// The reasons for which a server gave no answer.
+enum NoReply {
     /// There is no connection to it.
-    Unreached(Trouble),
+    Unreached(RequestError),
     /// Anything else.
-    Failed(Trouble),
+    Failed(RequestError),
 }
 
 /// Asks one server; again if the connection breaks and that does no harm.
@@ -157,23 +157,23 @@ async fn ask(
     place: &XrdUrl,
     options: &Options,
     purpose: Purpose,
-    again: Again,
+    again: RetryRule,
     request: &Request,
     wait: Wait,
-) -> Result<(Lease, Reply), Missed> {
+) -> Result<(Lease, Reply), NoReply> {
     let key = Key::of(place, options);
     let mut retry = Retry::few(options);
     loop {
         // Nobody waits for a server that is not there.
-        let lease = connections::take(&key, options, purpose, wait).await.map_err(Missed::Unreached)?;
+        let lease = connections::take(&key, options, purpose, wait).await.map_err(NoReply::Unreached)?;
         match call(lease.mux(), request, options, wait).await {
             Ok(reply) => return Ok((lease, reply)),
-            Err(trouble) if again == Again::Never || !trouble.is_broken() => {
-                return Err(Missed::Failed(trouble));
+            Err(trouble) if again == RetryRule::Never || !trouble.is_broken() => {
+                return Err(NoReply::Failed(trouble));
             }
             // It was closed while it was idle; that says nothing of the server.
             Err(_) if !lease.is_new => {}
-            Err(trouble) => retry.again(trouble, wait).await.map_err(Missed::Failed)?,
+            Err(trouble) => retry.again(trouble, wait).await.map_err(NoReply::Failed)?,
         }
     }
 }

@@ -19,15 +19,15 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// What a thread leaves for a task.
-struct Parcel<T> {
+/// The result that a thread leaves for a task.
+struct TaskResult<T> {
     content: Option<T>,
     waker: Option<Waker>,
 }
 
 /// Does `work` in a thread of its own: it is rare and may take long.
 pub(super) async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let parcel = Arc::new(Mutex::new(Parcel { content: None, waker: None }));
+    let parcel = Arc::new(Mutex::new(TaskResult { content: None, waker: None }));
     let own = Arc::clone(&parcel);
     let run = move || {
         let content = work();

@@ -30,7 +30,7 @@ pub(super) struct Transport {
     tls: Option<Tls>,
 }
 
-/// What a socket is ready for.
+/// The readiness of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ready {
     pub(super) input: bool,

@@ -2,16 +2,16 @@
 
 use base::Failure;
 
-/// Why a request was not done.
+/// The reasons for which a request failed.
 #[derive(Debug, Clone)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     /// The connection is gone; asking again on another one can help.
     Broken(Failure),
     /// The server said no, or the request makes no sense.
     Refused(Failure),
 }
 
-impl Trouble {
+impl RequestError {
     /// Puts the operation in front.
     pub(super) fn during(self, context: impl std::fmt::Display) -> Self {
         match self {
@@ -25,21 +25,21 @@ impl Trouble {
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<RequestError> for Failure {
+    fn from(trouble: RequestError) -> Self {
         match trouble {
-            Trouble::Broken(failure) | Trouble::Refused(failure) => failure,
+            RequestError::Broken(failure) | RequestError::Refused(failure) => failure,
         }
     }
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
         Self::Refused(failure)
     }
 }
 
-impl From<wire::xrd::Malformed> for Trouble {
+impl From<wire::xrd::Malformed> for RequestError {
     fn from(malformed: wire::xrd::Malformed) -> Self {
         Self::Refused(malformed.into())
     }

@@ -1,4 +1,4 @@
-//! The keys of a host that joined, which check capabilities: their file, and how the head's new ones come.
+//! The capability keys of a joined host: their file, and how it fetches new ones from the head.
 
 use crate::facility::{
     layout::{Layout, failed, replace},

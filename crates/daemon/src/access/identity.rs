@@ -1,9 +1,9 @@
-//! Who asks, and what they may do: the same answer for every door.
+//! Authentication and authorisation for all doors.
 //!
 //! A token says both and is checked here alone, without asking the head. Without one a process of this host is the user
 //! that the kernel says it runs as, unless the facility demands tokens; everybody else is refused.
 
-use crate::access::{issuers::Issuers, local_users::LocalUsers, roster::Roster};
+use crate::access::{host_registry::HostRegistry, issuers::Issuers, local_users::LocalUsers};
 use base::{Clock, Failure, FilePath, Result, check_name, is_name};
 use head::Principal;
 use std::{fmt, sync::Arc};
@@ -18,10 +18,10 @@ use wire::{
     xrd::LOGIN_NAME_BYTES,
 };
 
-/// Somebody whom a door serves.
+/// The identity of a caller at a door.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Who it is, for the head's own permissions.
+    /// The principal, for the permission checks of the head.
     pub who: Principal,
     limits: Limits,
 }
@@ -47,12 +47,12 @@ enum Limits {
 #[derive(Clone)]
 struct Lease {
     host: String,
-    roster: Roster,
+    host_registry: HostRegistry,
 }
 
 impl Lease {
     fn is_over(&self) -> bool {
-        !self.roster.has(&self.host)
+        !self.host_registry.has(&self.host)
     }
 }
 
@@ -99,7 +99,7 @@ pub struct TokenRight {
 }
 
 impl Identity {
-    /// Somebody who needs no token.
+    /// An identity that needs no token.
     #[must_use]
     pub fn trusted(who: Principal) -> Self {
         Self { who, limits: Limits::None }
@@ -207,15 +207,15 @@ pub struct Authenticator {
     users: LocalUsers,
     clock: Clock,
     issuers: Arc<Issuers>,
-    roster: Roster,
+    host_registry: HostRegistry,
 }
 
 impl Authenticator {
     /// The gate of the facility with id `facility`, whose owner may do everything.
     pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
         let (facility, owner, issuers) = (facility.into(), owner.into(), Arc::default());
-        let (users, roster) = (LocalUsers::default(), Roster::default());
-        Self { key, facility, owner, is_token_required, users, clock, issuers, roster }
+        let (users, host_registry) = (LocalUsers::default(), HostRegistry::default());
+        Self { key, facility, owner, is_token_required, users, clock, issuers, host_registry }
     }
 
     /// Takes the users of this host from `users`.
@@ -226,8 +226,8 @@ impl Authenticator {
 
     /// Takes tokens of jobs on these hosts.
     #[must_use]
-    pub fn with_hosts(self, roster: Roster) -> Self {
-        Self { roster, ..self }
+    pub fn with_hosts(self, host_registry: HostRegistry) -> Self {
+        Self { host_registry, ..self }
     }
 
     /// Takes tokens of these issuers, too.
@@ -242,7 +242,7 @@ impl Authenticator {
         self.is_token_required
     }
 
-    /// Who may do everything.
+    /// The owner of the facility.
     #[must_use]
     pub fn owner(&self) -> &str {
         &self.owner
@@ -276,7 +276,7 @@ impl Authenticator {
         let is_operator = subject == *self.owner;
         // Whoever has a right to anything by scopes has nothing by groups.
         let groups = if scopes.is_some() { Vec::new() } else { groups };
-        let lease = host.map(|host| Lease { host, roster: self.roster.clone() });
+        let lease = host.map(|host| Lease { host, host_registry: self.host_registry.clone() });
         let identity = Identity {
             who: Principal { is_operator, groups, ..Principal::user(&subject) },
             limits: Limits::Token { scopes, expires, is_of_job, lease, signed },
@@ -377,7 +377,7 @@ fn unknown_caller() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::roster::Member;
+    use crate::access::host_registry::Member;
     use base::{Millis, Timestamp};
     use wire::{
         auth::{
@@ -432,13 +432,13 @@ mod tests {
             host: Some(enrolment("c1", NOW)),
         };
         let token = TokenKey::derive(&[1; 32]).sign(&claims);
-        let roster = Roster::default();
-        let authenticator = authenticator(true).with_hosts(roster.clone());
-        roster.set([("certificate".to_owned(), member(NOW))]);
+        let host_registry = HostRegistry::default();
+        let authenticator = authenticator(true).with_hosts(host_registry.clone());
+        host_registry.set([("certificate".to_owned(), member(NOW))]);
         let session = authenticator.bearer(&token).await.unwrap();
         session.is_good(NOW).unwrap();
         for later in [vec![], vec![("another".to_owned(), member(NOW + Millis(1)))]] {
-            roster.set(later);
+            host_registry.set(later);
             let refused = authenticator.bearer(&token).await.unwrap_err();
             assert!(refused.what.contains("removed") && refused.hint.is_some(), "{refused}");
             assert!(session.is_good(NOW).is_err(), "a session that goes on");

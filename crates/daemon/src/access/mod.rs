@@ -2,9 +2,9 @@
 
 pub mod audit;
 pub(crate) mod cap_keys;
+pub mod host_registry;
 pub mod identity;
 pub mod issuers;
 pub mod key;
 pub mod local_users;
-pub mod roster;
 pub mod tokens;

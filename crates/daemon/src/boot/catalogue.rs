@@ -1,4 +1,4 @@
-//! Where the head's catalogue is, as the configuration says; filling an empty one, and moving it.
+//! Opens, fills and moves the head's catalogue, as the configuration says.
 
 use crate::{
     boot::{facility::FacilityHandle, rooms::memory_of_host},

@@ -1,4 +1,4 @@
-//! Making a facility, and taking possession of its directory.
+//! Creates a facility and locks its directory.
 
 use crate::{
     access::key::Key,
@@ -14,7 +14,7 @@ use base::{ErrorKind, Failure, Result, Timestamp, Vid, check_name};
 use client::facility::endpoints_file;
 use head::{
     Core, HeadConfig, TrashPolicy,
-    store::{FacilityRow, HeadPlace},
+    store::{FacilityRow, HeadAddress},
 };
 use net::tls::Identity;
 use rustix::fs::{FlockOperation, flock};
@@ -125,7 +125,7 @@ impl FacilityHandle {
         let catalogue = catalogue::of(&self.layout, &self.config)?;
         let core = Core::open(catalogue, config, now)?.with_cache(catalogue::cache_bytes(&self.config))?;
         let trash = TrashPolicy { keep: self.config.trash.keep.0, room: self.config.trash.room };
-        Ok(core.with_trash(trash).at_place(HeadPlace { host, root, https }))
+        Ok(core.with_trash(trash).at_place(HeadAddress { host, root, https }))
     }
 
     /// What the doors show, made or renewed if that is needed, and the authority of the facility.

@@ -3,9 +3,9 @@
 use crate::{
     access::{
         audit::{self, Audit},
+        host_registry::HostRegistry,
         identity::Authenticator,
         issuers::{Issuers, audience_of},
-        roster::Roster,
     },
     boot::{
         facility::FacilityHandle,
@@ -48,7 +48,7 @@ use wire::{
     control::{DiskServer, Endpoints, Role},
 };
 
-/// What runs, in the order in which it ends.
+/// The running services, in the order in which they stop.
 pub(crate) struct Running {
     pub(crate) rooms: Rooms,
     pub(crate) doors: Shutdown,
@@ -103,7 +103,7 @@ impl Ports {
         Ok(Self { listeners, http })
     }
 
-    /// Where the doors are.
+    /// The addresses of the doors.
     fn endpoints(&self, head: &HeadHost<'_>) -> Result<Endpoints> {
         let Listeners { root, https, .. } = &self.listeners;
         Ok(Endpoints {
@@ -124,7 +124,7 @@ struct HttpListeners {
     https: Listener,
 }
 
-/// What the doors show.
+/// The certificate of the doors.
 struct Certificates {
     identity: Identity,
     authority: Authority,
@@ -235,13 +235,13 @@ impl<'a> HeadHost<'a> {
         HttpDoor::new(files, key, owner, Arc::clone(counters), doors.token())
             .with_authenticator(access.authenticator)
             .with_names(self.host.door_names(identity), config.doors.http_makes_parents)
-            .with_hosts(access.roster, access.join_service)
+            .with_hosts(access.host_registry, access.join_service)
             .with_audit(access.audit)
             .with_trust(trust)
             .with_reach_rule(config.reach.rule())
     }
 
-    /// What the rooms beside the head need.
+    /// The dependencies of the services beside the head.
     ///
     /// Jobs cannot see the facility's directory: they find it at its doors.
     fn room_configuration(&self, endpoints: &Endpoints) -> RoomConfiguration<'a> {
@@ -259,10 +259,10 @@ impl<'a> HeadHost<'a> {
     }
 }
 
-/// Who may come in at the doors, who joins, and where it is noted.
+/// Authentication at the doors, the join service, and the audit log.
 struct Access {
     authenticator: Authenticator,
-    roster: Roster,
+    host_registry: HostRegistry,
     join_service: JoinService,
     audit: Audit,
 }
@@ -276,13 +276,13 @@ impl Access {
         let own = audience_of(&config.reachable(https));
         let issuers = Arc::new(Issuers::new(&config.issuers, &[own], &config.reach.rule())?);
         chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));
-        let roster = Roster::of(&head.head).await?;
+        let host_registry = HostRegistry::of(&head.head).await?;
         let (tokens, facility) = (head.handle.key.tokens(), &head.facility);
         let require_token = config.doors.require_token;
         let authenticator =
             Authenticator::new(tokens, &facility.id, &facility.owner, require_token, Arc::clone(clock))
                 .with_issuers(issuers)
-                .with_hosts(roster.clone());
+                .with_hosts(host_registry.clone());
         let join_service = JoinService {
             authority,
             keys: head.handle.key.caps(),
@@ -291,6 +291,6 @@ impl Access {
             names,
             clock: Arc::clone(clock),
         };
-        Ok(Self { authenticator, roster, join_service, audit })
+        Ok(Self { authenticator, host_registry, join_service, audit })
     }
 }

@@ -31,12 +31,12 @@ use wire::{
     },
 };
 
-/// What a host wants to be.
+/// The parameters of `bpd join`.
 #[derive(Debug, Clone)]
-pub struct JoinWish {
+pub struct JoinRequest {
     /// The invitation.
     pub token: JoinToken,
-    /// What it wants to do.
+    /// The requested roles.
     pub roles: Vec<Role>,
     /// Its parts; what concerns the host and its doors follows from the rest.
     pub parts: Config,
@@ -57,7 +57,7 @@ pub struct Member {
     pub facility: String,
     /// Its name, for people.
     pub facility_name: String,
-    /// Who runs it.
+    /// The user who runs it.
     pub owner: String,
     /// XRootD door of the head, `host:port`.
     pub root: String,
@@ -99,7 +99,7 @@ impl HostFiles {
 /// Makes `directory`, which must be missing or empty, a host of the facility that the invitation is from.
 ///
 /// An attempt that failed after the head had agreed can be repeated: the key that was shown is kept.
-pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
+pub fn join(directory: &Path, wish: JoinRequest) -> Result<Config> {
     let layout = Layout::new(directory)?;
     let before = claim(&layout, &wish.token)?;
     let is_again = before.is_some();
@@ -137,7 +137,7 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
     Ok(config)
 }
 
-fn configured(wish: &JoinWish) -> Result<Config> {
+fn configured(wish: &JoinRequest) -> Result<Config> {
     if wish.roles.is_empty() || wish.roles.contains(&Role::Head) {
         return Err(Failure::unsupported("a host that joins can have the roles disk, tape and cpu")
             .hint("a standby head does not join: it runs with the facility's directory and database"));

@@ -40,7 +40,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(3600);
 /// What has less time than this is renewed.
 const RENEW_S: i64 = 30 * 86_400;
 
-/// What runs, in the order in which it ends.
+/// The running services, in the order in which they stop.
 pub(crate) struct Running {
     pub(crate) rooms: Rooms,
     pub(crate) doors: Shutdown,
@@ -171,7 +171,7 @@ impl<'a> MemberHost<'a> {
         Ok(())
     }
 
-    /// What the rooms of this host need.
+    /// The dependencies of the services on this host.
     fn room_configuration(&self) -> RoomConfiguration<'a> {
         let Host { layout, config, .. } = self.host;
         RoomConfiguration {

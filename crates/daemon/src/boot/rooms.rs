@@ -20,11 +20,11 @@ use wire::{control::Role, media::label::LabelDate};
 /// Pause before a room that ended badly is started again.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What the rooms of a host need, whichever host it is.
+/// The dependencies of the services of a host.
 pub(crate) struct RoomConfiguration<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) config: &'a Config,
-    /// The way to the head.
+    /// The connection to the head.
     pub(crate) control: Control,
     /// Authorities that vouch for the doors of the facility.
     pub(crate) authorities: Option<PathBuf>,

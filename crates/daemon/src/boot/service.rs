@@ -1,4 +1,4 @@
-//! What a service manager is told and shown, if one has started the daemon: sd_notify(3), and lines that its journal can sort.
+//! Reports to the service manager: sd_notify(3), and log lines with priorities for the journal.
 
 use sd_notify::NotifyState;
 use std::{fmt, io, os::fd::AsFd};

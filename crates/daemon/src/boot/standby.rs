@@ -4,7 +4,7 @@ use crate::boot::{catalogue, facility::FacilityHandle, service};
 use base::{Failure, Millis, Result};
 use head::{
     Head,
-    store::{ActiveHead, Catalogue, HeadPlace, Watch},
+    store::{ActiveHead, Catalogue, HeadAddress, Watch},
 };
 use net::{blocking, shutdown::Token};
 use std::{sync::mpsc, time::Duration};
@@ -45,7 +45,7 @@ pub(crate) async fn await_turn(handle: &FacilityHandle, start: Start) -> Result<
 fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Receiver<()>) -> Result<()> {
     let mut watch = Some(Watch::new(catalogue)?);
     service::ready("standby: waiting for its turn");
-    let place = HeadPlace { host, root: String::new(), https: String::new() };
+    let place = HeadAddress { host, root: String::new(), https: String::new() };
     info!(
         host = place.host,
         "standby head waits until the active head is silent, or for `bp head take-over`"
@@ -65,7 +65,7 @@ fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Recei
 }
 
 /// Looks once, and takes over if that is due.
-fn step(watch: &Watch, place: &HeadPlace, silence: Millis) -> Result<bool> {
+fn step(watch: &Watch, place: &HeadAddress, silence: Millis) -> Result<bool> {
     let seen = watch.look()?;
     let is_due = seen.as_ref().is_none_or(|seen| seen.may_follow(&place.host, silence));
     if !is_due || !watch.claim(seen.as_ref(), place, silence)? {

@@ -41,7 +41,7 @@ use std::{
 use tracing::info;
 use wire::{auth::capability::ServerKeys, control::DiskServer};
 
-/// What is started, in this order.
+/// The steps of a start, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// The ports are taken, so that the addresses are known. Nobody is answered yet.
@@ -207,7 +207,7 @@ pub(crate) struct DiskParts {
     pub(crate) keys: ServerKeys,
     pub(crate) registration: ServerRegistration,
     pub(crate) partition: Option<Arc<Partition>>,
-    /// What time it is at the head, if that is another host.
+    /// The clock of the head, if the head is another host.
     pub(crate) time: Option<Arc<HeadTime>>,
 }
 

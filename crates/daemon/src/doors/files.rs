@@ -1,4 +1,4 @@
-//! Files as the doors of the head's process see them: the head decides where, and whoever has the object opens it.
+//! Opens files for the doors of the head's process: the head names the replica, and its disk server opens it.
 
 use crate::hosts::presence::Prober;
 use base::{Clock, ErrorKind, Failure, FilePath, Millis, Result, Timestamp, TwoGenerationCache};
@@ -37,7 +37,7 @@ const WRITER_PAUSE: Duration = Duration::from_millis(25);
 /// How long a client may open again what it was sent to: a session that broke is taken up within that time.
 const READ_LIFETIME: Millis = Millis::from_seconds(3600);
 
-/// Where an open led.
+/// The result of an open.
 pub enum Opened<F> {
     /// The object is on this host.
     Here(F),
@@ -103,7 +103,7 @@ impl Files {
         Self { prober: Some(prober), ..self }
     }
 
-    /// Who asks hosts whether they are there; only beside the head.
+    /// The prober of silent hosts; only beside the head.
     pub(crate) fn prober(&self) -> Option<&Prober> {
         self.prober.as_ref()
     }
@@ -210,7 +210,7 @@ impl Files {
     fn grant_here(&self, who: &Principal, path: &FilePath) -> Option<Result<Arc<ReadObject>>> {
         let head = self.head().ok()?;
         let version = head.namespace_version();
-        match head.call_here(who, OpenRead { path: path.clone() })? {
+        match head.call_inline(who, OpenRead { path: path.clone() })? {
             Ok(ReadGrant::Online(grant)) => {
                 let grant = Arc::new(grant);
                 self.grants.insert(answer_key(who, path), (version, Arc::clone(&grant)));

@@ -1,4 +1,4 @@
-//! What lies where in the directory of a facility, and how its files are written.
+//! The layout of a facility's directory, and how its files are written.
 
 use base::{Failure, Result};
 use std::{

@@ -6,7 +6,7 @@ use disk::port::{Ask, HeadPort, Reply};
 use head::{Apply, Head, Principal};
 use net::blocking;
 
-/// The way to the head.
+/// The connection to the head.
 #[derive(Clone)]
 pub enum Link {
     /// It runs in this process.

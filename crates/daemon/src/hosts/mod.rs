@@ -4,7 +4,7 @@ pub mod authority;
 pub(crate) mod presence;
 
 use crate::{
-    access::roster::Member,
+    access::host_registry::Member,
     hosts::authority::{Authority, Signed},
 };
 use base::{Clock, Failure, Millis, Result, Timestamp, hex};

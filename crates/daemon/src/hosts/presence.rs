@@ -1,4 +1,4 @@
-//! Which hosts are there, from both ends: a host says so again and again and says goodbye when it stops; the head's process asks a
+//! Presence of hosts, both ends: a host sends heartbeats and says goodbye when it stops; the head's process asks a
 //! host at once when a connection of it breaks, or a client was there in vain.
 
 use crate::facility::link::Link;
@@ -63,7 +63,7 @@ struct Door {
     is_being_asked: bool,
 }
 
-/// Asks hosts whether they are there. Clones share it.
+/// Probes whether hosts answer. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Prober {
     head: Head,

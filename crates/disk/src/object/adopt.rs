@@ -28,9 +28,9 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Permission to write, for anybody.
 const WRITE_BITS: u32 = 0o222;
 
-/// How an object is like a file that is found.
+/// How an object matches a file that an adoption found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Likeness {
+pub enum ObjectMatch {
     /// They are one: a hard link.
     Same,
     /// Same size and time of change, as a clone has.
@@ -39,9 +39,9 @@ pub enum Likeness {
     Other,
 }
 
-/// What became of the old name.
+/// The outcome of removing the old name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Parted {
+pub enum UnlinkOutcome {
     /// All is as it should be.
     Well,
     /// The file was written since it was read: the object is damaged.
@@ -108,7 +108,7 @@ impl Partition {
         if shared.data(object).exists() {
             return Err(Failure::exists(format!("object {object} exists already on {}", shared.name())));
         }
-        let mut making = Making { shared, object, claimed: 0, is_done: false };
+        let mut making = UnfinishedObject { shared, object, claimed: 0, is_done: false };
         making.claim(before.size())?;
         let data = making.place(clone, &source, &before)?;
         let Some((size, checksums)) = sum(data.as_ref().unwrap_or(&source), before.size(), paced)
@@ -129,16 +129,16 @@ impl Partition {
         Ok(Some(info))
     }
 
-    /// How an object is like a file.
-    pub fn likeness(&self, object: ObjectId, found: &Found) -> Result<Likeness> {
+    /// Compares an object with a file.
+    pub fn likeness(&self, object: ObjectId, found: &Found) -> Result<ObjectMatch> {
         let held = std::fs::metadata(self.shared.data(object))
             .map_err(|cause| self.shared.failed("look at", object, &cause))?;
         Ok(if (held.dev(), held.ino()) == (found.metadata.dev(), found.metadata.ino()) {
-            Likeness::Same
+            ObjectMatch::Same
         } else if is_as_before(&held, &found.metadata) {
-            Likeness::Twin
+            ObjectMatch::Twin
         } else {
-            Likeness::Other
+            ObjectMatch::Other
         })
     }
 
@@ -159,16 +159,16 @@ impl Partition {
     /// Parts the old name from an object that the catalogue has: the name goes if it is `is_moving`; else, if both are one
     /// inode, nobody may write to it any more. A name that means something else by now is left alone.
     ///
-    /// [`Parted::Damaged`]: it was written since `found`, and the object with it.
-    pub fn part(&self, object: ObjectId, found: &Found, is_moving: bool) -> Result<Parted> {
+    /// [`UnlinkOutcome::Damaged`]: it was written since `found`, and the object with it.
+    pub fn part(&self, object: ObjectId, found: &Found, is_moving: bool) -> Result<UnlinkOutcome> {
         let failed = |what: &str| {
             let shown = format!("{what} {}", found.path.display());
             move |cause: io::Error| Failure::io(shown, &cause)
         };
-        let is_one = self.likeness(object, found)? == Likeness::Same;
+        let is_one = self.likeness(object, found)? == ObjectMatch::Same;
         match found.look().map_err(failed("look at"))? {
             Some(now) if now.ino() == found.metadata.ino() && now.dev() == found.metadata.dev() => {}
-            _ => return Ok(Parted::Well),
+            _ => return Ok(UnlinkOutcome::Well),
         }
         let file = found.open()?;
         if is_one {
@@ -180,12 +180,12 @@ impl Partition {
         }
         let now = file.metadata().map_err(failed("look at"))?;
         if !is_as_before(&found.metadata, &now) {
-            return if is_one { Ok(Parted::Damaged) } else { Err(found.changed()) };
+            return if is_one { Ok(UnlinkOutcome::Damaged) } else { Err(found.changed()) };
         }
         if is_moving {
             found.unlink().map_err(failed("remove"))?;
         }
-        Ok(Parted::Well)
+        Ok(UnlinkOutcome::Well)
     }
 }
 
@@ -206,14 +206,14 @@ fn shut(file: &File, metadata: &Metadata, is_ours: bool) -> io::Result<()> {
 }
 
 /// An object that is being made; without a trace if it is not done.
-struct Making<'a> {
+struct UnfinishedObject<'a> {
     shared: &'a Shared,
     object: ObjectId,
     claimed: u64,
     is_done: bool,
 }
 
-impl Making<'_> {
+impl UnfinishedObject<'_> {
     /// Takes of the partition's share. On the disk the bytes are already.
     fn claim(&mut self, bytes: u64) -> Result<()> {
         self.shared.account.take_share(bytes)?;
@@ -254,7 +254,7 @@ impl Making<'_> {
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for UnfinishedObject<'_> {
     fn drop(&mut self) {
         if self.is_done {
             return;

@@ -87,12 +87,12 @@ fn a_linked_file_is_an_object_and_takes_no_room() {
     assert_eq!((info.size, info.checksums), (content().len() as u64, Checksums::of(&content())));
     assert_eq!(place.partition.verify(ObjectId(1)).unwrap(), info);
     assert_eq!(fs::metadata(place.file("a")).unwrap().nlink(), 2, "it is one file");
-    assert_eq!(place.partition.likeness(ObjectId(1), &found).unwrap(), Likeness::Same);
+    assert_eq!(place.partition.likeness(ObjectId(1), &found).unwrap(), ObjectMatch::Same);
     assert_eq!(place.adopt_by(not_shared, &found, 1).unwrap_err().kind, ErrorKind::Exists);
     // The old name stays, and nobody writes to it by mistake.
-    assert_eq!(place.partition.part(ObjectId(1), &found, false).unwrap(), Parted::Well);
+    assert_eq!(place.partition.part(ObjectId(1), &found, false).unwrap(), UnlinkOutcome::Well);
     assert_eq!((place.mode("a"), fs::read(place.file("a")).unwrap()), (0o444, content()));
-    assert_eq!(place.partition.part(ObjectId(1), &place.find("a"), false).unwrap(), Parted::Well);
+    assert_eq!(place.partition.part(ObjectId(1), &place.find("a"), false).unwrap(), UnlinkOutcome::Well);
     // What is removed in the facility stays there by its old name.
     place.partition.remove(ObjectId(1)).unwrap();
     assert_eq!(fs::read(place.file("a")).unwrap(), content());
@@ -103,14 +103,14 @@ fn a_clone_has_nothing_to_do_with_the_old_file_any_more() {
     let place = Place::new();
     let found = place.write("a", &content());
     place.adopt_by(copied, &found, 1).unwrap().unwrap();
-    assert_eq!(place.partition.likeness(ObjectId(1), &found).unwrap(), Likeness::Twin);
-    assert_eq!(place.partition.part(ObjectId(1), &found, false).unwrap(), Parted::Well);
+    assert_eq!(place.partition.likeness(ObjectId(1), &found).unwrap(), ObjectMatch::Twin);
+    assert_eq!(place.partition.part(ObjectId(1), &found, false).unwrap(), UnlinkOutcome::Well);
     assert_eq!(place.mode("a") & 0o200, 0o200);
     let object = ObjectId(1);
     assert_eq!(place.partition.has_content(object, &found, |_| true).unwrap(), Some(true));
     assert_eq!(place.partition.has_content(object, &found, |_| false).unwrap(), None);
     let other = place.write("a", b"other");
-    assert_eq!(place.partition.likeness(object, &other).unwrap(), Likeness::Other);
+    assert_eq!(place.partition.likeness(object, &other).unwrap(), ObjectMatch::Other);
     assert_eq!(place.partition.has_content(object, &other, |_| true).unwrap(), Some(false));
     // The new content must not go with the old name.
     assert_eq!(place.partition.part(object, &found, true).unwrap_err().kind, ErrorKind::Busy);
@@ -124,17 +124,22 @@ fn a_moved_file_loses_its_old_name() {
     for (object, clone) in [(1, not_shared as ShareBlocks), (2, copied)] {
         let found = place.write("a", &content());
         place.adopt_by(clone, &found, object).unwrap().unwrap();
-        assert_eq!(place.partition.part(ObjectId(object), &found, true).unwrap(), Parted::Well);
+        assert_eq!(place.partition.part(ObjectId(object), &found, true).unwrap(), UnlinkOutcome::Well);
         assert!(!place.file("a").exists());
-        assert_eq!(place.partition.part(ObjectId(object), &found, true).unwrap(), Parted::Well, "twice");
+        assert_eq!(
+            place.partition.part(ObjectId(object), &found, true).unwrap(),
+            UnlinkOutcome::Well,
+            "twice"
+        );
         place.partition.verify(ObjectId(object)).unwrap();
         // What has the name by now is somebody else's, even if it got the number of the inode that is gone.
         place.write("a", b"new");
         let again = place.partition.part(ObjectId(object), &found, true);
         assert!(
-            again
-                .as_ref()
-                .map_or_else(|failure| failure.kind == ErrorKind::Busy, |parted| *parted == Parted::Well)
+            again.as_ref().map_or_else(
+                |failure| failure.kind == ErrorKind::Busy,
+                |parted| *parted == UnlinkOutcome::Well
+            )
         );
         assert_eq!(fs::read(place.file("a")).unwrap(), b"new");
     }
@@ -165,7 +170,7 @@ fn a_file_that_changes_is_left_alone_whenever_that_is() {
     place.adopt(&found, 1);
     fs::write(place.file("b"), b"damage").unwrap();
     for is_moving in [false, true] {
-        assert_eq!(place.partition.part(ObjectId(1), &found, is_moving).unwrap(), Parted::Damaged);
+        assert_eq!(place.partition.part(ObjectId(1), &found, is_moving).unwrap(), UnlinkOutcome::Damaged);
     }
     assert!(place.file("b").exists());
     // Another one by the same name.

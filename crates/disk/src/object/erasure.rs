@@ -152,7 +152,7 @@ fn internal(cause: reed_solomon_simd::Error) -> Failure {
 }
 
 /// Cells of one stripe.
-struct Sorted<'a> {
+struct StripeCells<'a> {
     /// Those that are undamaged, each at the number of its piece.
     good: Vec<Option<&'a [u8]>>,
     /// Pieces whose cells are damaged.
@@ -175,7 +175,7 @@ impl Decoder {
     ///
     /// `cells` has one entry for each piece; more than are needed let damaged ones be made good.
     pub fn read(&mut self, stripe: u64, cells: &[Option<&[u8]>], content: &mut Vec<u8>) -> Result<Vec<u8>> {
-        let Sorted { good, damaged } = self.sort_out(stripe, cells)?;
+        let StripeCells { good, damaged } = self.sort_out(stripe, cells)?;
         let shard = self.shape.cell_bytes(stripe) - TAIL_BYTES;
         let data = self.data_payloads(shard, &good)?;
         content.clear();
@@ -197,7 +197,7 @@ impl Decoder {
         if wanted >= self.shape.pieces() {
             return Err(Failure::invalid(format!("there is no piece {wanted} of {}", self.shape.pieces())));
         }
-        let Sorted { good, damaged } = self.sort_out(stripe, cells)?;
+        let StripeCells { good, damaged } = self.sort_out(stripe, cells)?;
         let bytes = self.shape.cell_bytes(stripe);
         let shard = bytes - TAIL_BYTES;
         let data = self.data_payloads(shard, &good)?;
@@ -215,7 +215,7 @@ impl Decoder {
     }
 
     /// Leaves out what is damaged.
-    fn sort_out<'a>(&self, stripe: u64, cells: &[Option<&'a [u8]>]) -> Result<Sorted<'a>> {
+    fn sort_out<'a>(&self, stripe: u64, cells: &[Option<&'a [u8]>]) -> Result<StripeCells<'a>> {
         let Coded { file, .. } = self.shape.coded();
         if cells.len() != usize::from(self.shape.pieces()) || stripe >= self.shape.stripes() {
             return Err(Failure::invalid(format!(
@@ -239,7 +239,7 @@ impl Decoder {
             ))
             .hint("bring back a disk server that has a piece, or recall the file from tape"));
         }
-        Ok(Sorted { good, damaged })
+        Ok(StripeCells { good, damaged })
     }
 
     /// The payloads of all data cells: those that are there, and the others made anew.

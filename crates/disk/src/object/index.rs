@@ -1,4 +1,4 @@
-//! What a partition remembers of its objects, so that a scan need not read again what nobody has changed since.
+//! The index of verified objects of a partition: a scan skips objects that did not change since.
 //!
 //! It is a help and no truth: an object is taken for what it was only as long as sizes, times and the inode of its description are
 //! what they were. Nothing is synced; what is lost or damaged of it is read from the descriptions again. Drawn in `spec/object.md` §9.
@@ -33,7 +33,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Records without use that are not worth to write a file anew.
 const SLACK: u64 = 1024;
 
-/// What can be told of an object without reading it.
+/// Size and times of an object: its stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Bytes of its data.
@@ -46,7 +46,7 @@ pub(crate) struct Stamp {
     description: u64,
 }
 
-/// What an object was when it was last seen whole.
+/// An object as it was last verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) object: ObjectId,

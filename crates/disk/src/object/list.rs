@@ -1,4 +1,4 @@
-//! What lies on a partition: for the start of a daemon, for the scrub, and for a head that lost its catalogue.
+//! Lists the objects of a partition: for the start of a daemon, for the scrub, and for a head that lost its catalogue.
 
 use crate::object::{description::Description, partition::Shared};
 use base::{ErrorKind, Failure, ObjectId, Result};
@@ -20,11 +20,11 @@ pub struct Entry {
     pub path: PathBuf,
     /// Bytes of data.
     pub size: u64,
-    /// What it is, and what is wrong with it.
+    /// Its state.
     pub state: EntryState,
 }
 
-/// What an entry is.
+/// The state of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryState {
     /// A committed object whose description fits its size. The bytes were not read.
@@ -49,7 +49,7 @@ impl EntryState {
     }
 }
 
-/// What a directory holds of one object.
+/// The files of one object in a directory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Found {
     pub(crate) data: Option<u64>,
@@ -65,9 +65,9 @@ struct Scanned {
 
 /// Lists a partition directory by directory, so that memory is bounded by the largest of the 257.
 pub(crate) fn entries(shared: Arc<Shared>) -> impl Iterator<Item = Result<Entry>> {
-    let homes = (0..=0xffu64).map(|low| Place::Home(ObjectId(low)));
+    let homes = (0..=0xffu64).map(|low| DirectorySlot::Home(ObjectId(low)));
     homes
-        .chain([Place::Incoming])
+        .chain([DirectorySlot::Incoming])
         .flat_map(move |place| place.entries(&shared).unwrap_or_else(|failure| vec![Err(failure)]))
 }
 
@@ -108,13 +108,13 @@ pub(crate) fn described(names: &[(ObjectId, bool)]) -> impl Iterator<Item = Obje
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum DirectorySlot {
     Incoming,
     /// The directory of this object and of all with the same low byte.
     Home(ObjectId),
 }
 
-impl Place {
+impl DirectorySlot {
     fn entries(self, shared: &Shared) -> Result<Vec<Result<Entry>>> {
         let directory = match self {
             Self::Incoming => shared.incoming(),

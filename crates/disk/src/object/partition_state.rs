@@ -1,4 +1,4 @@
-//! What a partition remembers of the catalogue: an older one must not have anything deleted, rights that were taken back
+//! The catalogue states that a partition saw: an older catalogue must not delete objects, rights that were taken back
 //! must not come back with a restart, and a new one should know in which pool it is.
 
 use crate::object::{durable, partition::Partition};

@@ -34,7 +34,7 @@ const INCOMING: u32 = PLACES - 1;
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What is seen of an object.
+/// The state of an object on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// Nothing.
@@ -49,12 +49,12 @@ pub enum Seen {
     Damaged {
         /// Bytes of its data, if the disk says so.
         size: Option<u64>,
-        /// What is wrong.
+        /// The fault.
         failure: Failure,
     },
 }
 
-/// What an object is by its description.
+/// An object with an intact description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
     /// The file.

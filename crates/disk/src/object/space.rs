@@ -1,4 +1,4 @@
-//! How much may be written: the file system's room, less what is kept free, within the configured share.
+//! The writable space of a partition: free space of its file system, less the reserve, within the configured size.
 
 use base::{Failure, Result};
 use rustix::fs::{StatVfsMountFlags, statvfs};

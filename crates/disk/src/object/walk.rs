@@ -1,4 +1,4 @@
-//! A directory tree of somebody else, looked at entry by entry: never through a symbolic link, never on another file system.
+//! Walks a foreign directory tree entry by entry; never follows a symbolic link, never leaves the file system.
 //!
 //! Directories are opened one below the other, so nobody who may write to them can lead elsewhere. What is kept in memory is
 //! one open directory for each level, with some of its names.
@@ -41,7 +41,7 @@ pub struct Found {
     name: OsString,
 }
 
-/// What comes next.
+/// The next entry.
 #[derive(Debug)]
 pub enum Step {
     /// A regular file.

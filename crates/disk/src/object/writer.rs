@@ -58,7 +58,7 @@ struct Content {
     claim: Option<WriteClaim>,
 }
 
-/// What is known about the sums of the content.
+/// The checksums of the content, as far as they are known.
 #[derive(Debug)]
 enum Sums {
     /// Everything came through `write_at`.

@@ -21,7 +21,7 @@ const PIECE_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of a piece that are asked for, or sent, ahead: every open file has as many windows as pieces.
 const PIECE_WINDOW_BYTES: usize = 2 << 20;
 
-/// How other disk servers are spoken to.
+/// The settings for connections to other disk servers.
 #[derive(Clone)]
 pub struct PeerClient(Options);
 

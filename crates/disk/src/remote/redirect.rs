@@ -1,4 +1,4 @@
-//! Where a client is sent that asks for an object of another disk server.
+//! The redirect target of a client that asks for an object of another disk server.
 
 use base::{Failure, Result};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use wire::{
 /// A disk server, and the right to an object of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectTarget {
-    /// Who has it.
+    /// The disk server that has it.
     pub server: DiskServer,
     /// The capability.
     pub signed: String,
-    /// What is there to read.
+    /// The file to read.
     pub object: Option<Arc<ReadObject>>,
 }
 

@@ -1,4 +1,4 @@
-//! Work that waits for other servers, which may be waiting for this one.
+//! A bounded pool of threads for work that waits for other disk servers, which may be waiting for this one.
 //!
 //! Its threads are counted apart from those that serve files of this host: a server that is waited for always has threads to answer
 //! with, whatever it waits for itself. Reads by `root://` have a bound of their own ([`net::xrd::PEER_MOVERS_MAX`]).

@@ -1,4 +1,4 @@
-//! Whole objects on their way from disk server to disk server.
+//! Transfers of whole objects between disk servers.
 
 use crate::{ObjectReader, ObjectWriter, remote::objects::PeerClient};
 use base::{Failure, Result};

@@ -21,15 +21,15 @@ use wire::{
 /// How often mirrors that failed are placed elsewhere.
 const ROUNDS_MAX: usize = 3;
 
-/// What it takes to fill mirrors.
+/// The parameters of filling mirrors.
 #[derive(Clone)]
-pub(crate) struct Mirroring {
+pub(crate) struct MirrorFill {
     pub(crate) head: Head,
     pub(crate) peers: PeerClient,
     pub(crate) partition: Arc<Partition>,
 }
 
-/// What is durable.
+/// The durable mirrors and pieces.
 #[derive(Default)]
 pub(crate) struct Filled {
     pub(crate) mirrors: Vec<ObjectId>,
@@ -42,7 +42,7 @@ impl Filled {
     }
 }
 
-impl Mirroring {
+impl MirrorFill {
     /// Fills the mirrors or the pieces of an object that is durable here, all at once. Yields those that are durable; whether they
     /// are enough is for the head to say.
     pub(crate) async fn fill(&self, info: &ObjectInfo) -> Result<Filled> {

@@ -4,16 +4,16 @@ use crate::{
     ObjectWriter, Partition,
     remote::threads::with_peers_for_long,
     replicate::coded::CodedFile,
-    serve::{free_space::SpaceWait, local_objects::Withdrawn, open_file::Reservation},
+    serve::{free_space::SpaceWait, local_objects::WithdrawnObjects, open_file::Reservation},
 };
 use base::{ObjectId, Result};
 use net::blocking;
 use std::sync::Arc;
 
 /// An object that is to be written, and what it begins with.
-pub(crate) struct Beginning {
+pub(crate) struct WriteStart {
     pub(crate) partition: Arc<Partition>,
-    pub(crate) withdrawn: Arc<Withdrawn>,
+    pub(crate) withdrawn: Arc<WithdrawnObjects>,
     pub(crate) object: ObjectId,
     /// The object of this host whose content it takes.
     pub(crate) base: Option<ObjectId>,
@@ -25,7 +25,7 @@ pub(crate) struct Beginning {
     pub(crate) needed_bytes: u64,
 }
 
-impl Beginning {
+impl WriteStart {
     /// Makes the object, which `take` takes in hand once nobody else can have it, and waits for its space.
     ///
     /// A client that leaves meanwhile ends this call, but not the thread that copies what the file had: the reservation is with

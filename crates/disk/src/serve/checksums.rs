@@ -44,7 +44,7 @@ pub struct ObjectSums {
     stall_max: Duration,
 }
 
-/// One sum under way.
+/// A checksum in progress.
 #[derive(Default)]
 struct Work {
     state: Turns<State>,
@@ -62,8 +62,8 @@ enum State {
     Done(Sum),
 }
 
-enum Joined {
-    Known(Sum),
+enum SumWaiter {
+    CachedSums(Sum),
     Work(Arc<Work>),
 }
 
@@ -123,8 +123,8 @@ impl ObjectSums {
     /// The sum of the `size` bytes of an object.
     async fn sum(&self, key: Key, size: u64, source: &Source) -> Result<Sum> {
         let work = match self.join(key)? {
-            Joined::Known(sum) => return Ok(sum),
-            Joined::Work(work) => work,
+            SumWaiter::CachedSums(sum) => return Ok(sum),
+            SumWaiter::Work(work) => work,
         };
         loop {
             let mut state = self.turn(&work, key).await?;
@@ -149,18 +149,18 @@ impl ObjectSums {
         }
     }
 
-    /// What is known, or the work that all who ask share.
-    fn join(&self, key: Key) -> Result<Joined> {
+    /// Returns the cached sum, or joins the computation that all callers share.
+    fn join(&self, key: Key) -> Result<SumWaiter> {
         if let Some(sum) = self.known.get(&key) {
-            return Ok(Joined::Known(sum));
+            return Ok(SumWaiter::CachedSums(sum));
         }
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(work) = under_way.get(&key).and_then(Weak::upgrade) {
-            return Ok(Joined::Work(work));
+            return Ok(SumWaiter::Work(work));
         }
         // Work that has ended since was remembered before it ended.
         if let Some(sum) = self.known.get(&key) {
-            return Ok(Joined::Known(sum));
+            return Ok(SumWaiter::CachedSums(sum));
         }
         if under_way.len() >= UNDER_WAY_MAX {
             under_way.retain(|_, work| work.strong_count() > 0);
@@ -171,7 +171,7 @@ impl ObjectSums {
         }
         let work = Arc::new(Work::default());
         under_way.insert(key, Arc::downgrade(&work));
-        Ok(Joined::Work(work))
+        Ok(SumWaiter::Work(work))
     }
 
     /// Waits for its turn, as long as those before it get on.

@@ -1,4 +1,4 @@
-//! What is written waits for free space as long as it is being freed: a pool of files that are safe on tape is not full.
+//! Makes writes wait while space is being freed: a pool of files that are safe on tape is not full.
 //!
 //! The head evicts, the janitor deletes, and whoever writes waits here until the bytes can be taken. No thread waits where that can
 //! be helped: sessions and bodies ask for the space of a piece before they write it ([`WriteFile::lacks_space`]).
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(45);
 /// It looks this often even if nobody says that something was deleted: file systems give space back late.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How writers on the partitions of this host get free space.
+/// Waits for free space on the partitions of this host.
 #[derive(Clone)]
 pub(crate) struct SpaceWait {
     head: Head,

@@ -11,10 +11,10 @@ use crate::{
     remote::{objects::PeerClient, threads::with_peers},
     replicate::{
         coded::{CodedFile, Reporter},
-        mirror::Mirroring,
+        mirror::MirrorFill,
     },
     serve::{
-        begin_write::Beginning,
+        begin_write::WriteStart,
         checksums::ObjectSums,
         free_space::SpaceWait,
         open_file::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
@@ -32,7 +32,7 @@ use wire::{
     auth::capability::{Cap, ServerKeys},
     control::{GetPieces, ReadObject, ReportMissing, WriteGrant},
 };
-pub use withdrawn::{Fence, Withdrawn};
+pub use withdrawn::{Fence, WithdrawnObjects};
 pub use writing::Writing;
 
 /// Reports of missing objects that wait for the head.
@@ -47,7 +47,7 @@ pub struct Objects {
     clock: Clock,
     /// The head's, where it is another host's.
     time: Option<Arc<HeadTime>>,
-    withdrawn: Arc<Withdrawn>,
+    withdrawn: Arc<WithdrawnObjects>,
     fence: Arc<Fence>,
     writing: Writing,
     space: SpaceWait,
@@ -70,7 +70,7 @@ impl Objects {
         let partitions = partitions.into_iter().map(named).collect();
         let fence = Arc::new(Fence::remembered(&partitions));
         let uses = Uses::start(&head, &tasks);
-        let withdrawn = Arc::new(Withdrawn::remembered(&partitions));
+        let withdrawn = Arc::new(WithdrawnObjects::remembered(&partitions));
         let (writing, sums) = Default::default();
         let peers = PeerClient::new(None);
         let (time, space) = (None, SpaceWait::new(head.clone()));
@@ -113,7 +113,7 @@ impl Objects {
     }
 
     /// Objects that must not be made any more; the janitor adds to them.
-    pub fn withdrawn(&self) -> Arc<Withdrawn> {
+    pub fn withdrawn(&self) -> Arc<WithdrawnObjects> {
         Arc::clone(&self.withdrawn)
     }
 
@@ -252,12 +252,12 @@ impl Objects {
         door: Arc<Traffic>,
     ) -> Result<WriteFile> {
         let partition = self.partition(&grant.partition)?;
-        let mirroring = grant.is_mirrored.then(|| Mirroring {
+        let mirroring = grant.is_mirrored.then(|| MirrorFill {
             head: self.head.clone(),
             peers: self.peers.clone(),
             partition: Arc::clone(&partition),
         });
-        let beginning = Beginning {
+        let beginning = WriteStart {
             partition,
             withdrawn: Arc::clone(&self.withdrawn),
             object: grant.object,

@@ -1,4 +1,4 @@
-//! What the doors did without asking the head, told to it once a second.
+//! Reports traffic and opens that the doors served without the head, once a second.
 
 use crate::port::Head;
 use base::{Failure, FileId, ObjectId, Result};
@@ -21,24 +21,24 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 const UNREADABLE_MAX: usize = 100;
 
 #[derive(Default)]
-struct Untold {
+struct Unreported {
     /// What each user read, by object; `None`: of many.
     read: HashMap<String, HashMap<Option<ObjectId>, Reads>>,
     /// Lines of `read`.
     lines: usize,
     opened: HashSet<ObjectId>,
-    /// What the disk did not give to readers.
+    /// Reads that failed on disk.
     unreadable: HashSet<(FileId, ObjectId)>,
 }
 
-/// What was read of an object.
+/// The traffic of an object.
 #[derive(Default)]
 struct Reads {
     bytes: u64,
     transfers: u64,
 }
 
-impl Untold {
+impl Unreported {
     /// Counts what `user` read. With too many lines for a report those of new objects become one for each user.
     fn read(&mut self, user: &str, object: ObjectId, bytes: u64) {
         if !self.read.contains_key(user) {
@@ -77,7 +77,7 @@ impl Untold {
 /// Traffic and opens since the last report.
 #[derive(Default)]
 pub(crate) struct Uses {
-    untold: Mutex<Untold>,
+    untold: Mutex<Unreported>,
     /// Files that are open for reading.
     readers: AtomicU32,
 }
@@ -90,7 +90,7 @@ impl Uses {
         uses
     }
 
-    fn untold(&self) -> MutexGuard<'_, Untold> {
+    fn untold(&self) -> MutexGuard<'_, Unreported> {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,10 +134,10 @@ impl Uses {
 
     /// Tells the head what it does not know yet.
     async fn report(&self, head: &Head) -> Result<()> {
-        let Untold { read, opened, unreadable, .. } = mem::take(&mut *self.untold());
+        let Unreported { read, opened, unreadable, .. } = mem::take(&mut *self.untold());
         let mut outcome = Ok(());
         if !read.is_empty() || !opened.is_empty() {
-            let call = ReportUse { traffic: Untold::traffic(read), opened: opened.into_iter().collect() };
+            let call = ReportUse { traffic: Unreported::traffic(read), opened: opened.into_iter().collect() };
             outcome = head.call(call).await.map(drop);
         }
         for (file, object) in unreadable {
@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn reads_are_told_by_object_and_a_report_is_never_too_long() {
-        let mut untold = Untold::default();
+        let mut untold = Unreported::default();
         for object in 0..2 * REPORT_USE_LEN_MAX as u64 {
             untold.read("ada", ObjectId(object), 10);
         }
         untold.read("ada", ObjectId(0), 5);
-        let lines = Untold::traffic(untold.read);
+        let lines = Unreported::traffic(untold.read);
         assert!(lines.len() <= REPORT_USE_LEN_MAX);
         let (bytes, transfers) =
             lines.iter().fold((0, 0), |sum, line| (sum.0 + line.out_bytes, sum.1 + line.out_transfers));

@@ -3,7 +3,7 @@
 //! Each pass goes through the whole tree: what was adopted before is known again, so nothing need be remembered of a pass that
 //! was interrupted. A file is ours when the head has said that it is durable; only then its old name is touched.
 //!
-//! A `Pass` goes through the tree (`pass`), hands files over in batches (`batch`) to a few readers (`reader`), and tells the head
+//! A `AdoptionPass` goes through the tree (`pass`), hands files over in batches (`batch`) to a few readers (`reader`), and tells the head
 //! how far it is (`report`).
 
 mod batch;
@@ -14,7 +14,7 @@ mod report;
 use crate::{Partition, object::walk::Walk, port::Head, serve::local_objects::Writing, upkeep::users::Users};
 use base::{Clock, ErrorKind, Millis, Result};
 use net::{blocking, shutdown::Token};
-use pass::{End, Pass};
+use pass::{AdoptionPass, PassEnd};
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -86,7 +86,7 @@ impl Adopter {
             directory = order.directory,
             "adoption started"
         );
-        let mut pass = Pass {
+        let mut pass = AdoptionPass {
             adopter: self,
             order,
             users: Users::of_this_host(),
@@ -103,8 +103,8 @@ impl Adopter {
             Err(failure) => return pass.tell(false, Some((failure, true))).await.map(drop),
         };
         match pass.go_through(walk, root).await {
-            Ok(End::Done) => pass.tell(true, None).await.map(drop),
-            Ok(End::Stopped) => Ok(()),
+            Ok(PassEnd::Done) => pass.tell(true, None).await.map(drop),
+            Ok(PassEnd::Stopped) => Ok(()),
             Err(failure) => {
                 // What was done is told, if the head can hear it; the failure is what matters.
                 let _ = pass.tell(false, Some((failure.clone(), false))).await;

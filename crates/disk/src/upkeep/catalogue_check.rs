@@ -1,4 +1,4 @@
-//! A disk server beside a catalogue that may be older than what lies on its disks.
+//! Detects a catalogue that is older than the objects on this disk server.
 
 use crate::{Entry, EntryState, Partition, port::Head};
 use base::Result;
@@ -10,15 +10,15 @@ use wire::control::{
     Removals,
 };
 
-/// What one partition remembers of the catalogue.
-pub(crate) struct Memory {
+/// The catalogue states that a partition has seen.
+pub(crate) struct SeenCatalogues {
     head: Head,
     partition: Arc<Partition>,
     /// What the head said when it was compared last, and is noted on the partition.
     noted: Option<CatalogueMark>,
 }
 
-impl Memory {
+impl SeenCatalogues {
     pub(crate) fn new(head: Head, partition: Arc<Partition>) -> Self {
         Self { head, partition, noted: None }
     }

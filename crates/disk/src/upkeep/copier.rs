@@ -7,7 +7,7 @@ use crate::{
     replicate::coded::CodedFile,
     serve::{
         free_space::SpaceWait,
-        local_objects::{Objects, Withdrawn},
+        local_objects::{Objects, WithdrawnObjects},
     },
 };
 use base::{Checksums, Clock, Failure, Millis, ObjectId, Result};
@@ -28,7 +28,7 @@ pub struct Copier {
     head: Head,
     peers: PeerClient,
     partition: Arc<Partition>,
-    withdrawn: Arc<Withdrawn>,
+    withdrawn: Arc<WithdrawnObjects>,
     space: SpaceWait,
     clock: Clock,
 }
@@ -158,7 +158,7 @@ impl Copier {
     }
 }
 
-/// What came of an order.
+/// The outcome of an order.
 struct Fetched {
     outcome: Result<Checksums>,
     damaged: Vec<ObjectId>,

@@ -6,10 +6,10 @@ use crate::{
     port::Head,
     serve::{
         free_space::SpaceWait,
-        local_objects::{Fence, Objects, Withdrawn, Writing},
+        local_objects::{Fence, Objects, WithdrawnObjects, Writing},
         usage::Uses,
     },
-    upkeep::{adoption::Adopter, catalogue_check::Memory, scan::Scanner},
+    upkeep::{adoption::Adopter, catalogue_check::SeenCatalogues, scan::Scanner},
 };
 use base::{Clock, ErrorKind, Millis, ObjectId, Result};
 use net::{blocking, shutdown::Token};
@@ -54,7 +54,7 @@ pub struct Janitor {
     head: Head,
     registration: ServerRegistration,
     partition: Arc<Partition>,
-    withdrawn: Arc<Withdrawn>,
+    withdrawn: Arc<WithdrawnObjects>,
     fence: Arc<Fence>,
     writing: Writing,
     space: SpaceWait,
@@ -236,7 +236,7 @@ impl Janitor {
 
     /// Deletes what nothing refers to.
     async fn stay_clean(&self, token: &Token) {
-        let mut memory = Memory::new(self.head.clone(), Arc::clone(&self.partition));
+        let mut memory = SeenCatalogues::new(self.head.clone(), Arc::clone(&self.partition));
         loop {
             if self.trouble().is_some() {
                 pause(token, PAUSE).await;
@@ -256,7 +256,7 @@ impl Janitor {
     }
 
     /// Waits for objects to delete, deletes them, and says what room that made. False if some could not be deleted yet.
-    async fn clean(&self, memory: &mut Memory) -> Result<bool> {
+    async fn clean(&self, memory: &mut SeenCatalogues) -> Result<bool> {
         memory.compare().await?;
         let name = self.name();
         let removals = self.head.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
@@ -395,7 +395,7 @@ async fn pause(token: &Token, length: Duration) {
 /// Deletes what can be deleted; an object that is still being written is tried again later.
 async fn remove(
     partition: &Arc<Partition>,
-    withdrawn: &Arc<Withdrawn>,
+    withdrawn: &Arc<WithdrawnObjects>,
     objects: Vec<ObjectId>,
 ) -> Result<Vec<ObjectId>> {
     let (partition, withdrawn) = (Arc::clone(partition), Arc::clone(withdrawn));

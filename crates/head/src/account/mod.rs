@@ -1,4 +1,4 @@
-//! Accounts, and the bill: what users hold and used.
+//! Accounts and the bill: stored data and used resources of each user.
 
 mod quota;
 
@@ -7,7 +7,7 @@ pub(crate) use quota::{Growth, refuse_excess};
 use crate::{
     Apply, Context, Core, Topic,
     namespace::resolve,
-    store::{AccountKey, Charge, Held, Payer, Replica},
+    store::{AccountKey, AccountUsage, Charge, Payer, Replica},
 };
 use base::{Month, Result, Timestamp};
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -45,7 +45,7 @@ impl LineKey {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     spent: Charge,
-    held: Held,
+    held: AccountUsage,
 }
 
 impl Sum {
@@ -84,7 +84,7 @@ struct Sums<'a> {
     lines: BTreeMap<LineKey, Sum>,
     /// The account that is being read, its lines, and what it holds in each.
     account: Option<AccountKey>,
-    held: BTreeMap<LineKey, Held>,
+    held: BTreeMap<LineKey, AccountUsage>,
 }
 
 impl<'a> Sums<'a> {
@@ -101,7 +101,7 @@ impl<'a> Sums<'a> {
             && self.ask.month.is_none_or(|wanted| wanted == month)
     }
 
-    fn add(&mut self, key: &AccountKey, month: Month, spent: Charge, held: Held) {
+    fn add(&mut self, key: &AccountKey, month: Month, spent: Charge, held: AccountUsage) {
         if !self.is_wanted(key, month) {
             return;
         }
@@ -124,7 +124,7 @@ impl<'a> Sums<'a> {
 
     fn lines(mut self) -> Vec<AccountLine> {
         self.close();
-        let is_empty = |sum: &Sum| sum.held == Held::default() && sum.spent == Charge::default();
+        let is_empty = |sum: &Sum| sum.held == AccountUsage::default() && sum.spent == Charge::default();
         let lines = self.lines.into_iter().filter(|(_, sum)| !is_empty(sum));
         lines.map(|(key, sum)| sum.line(key)).collect()
     }

@@ -1,4 +1,4 @@
-//! Quotas: hard limits of what users, groups and projects hold.
+//! Quotas: hard limits on the data of users, groups and projects.
 //!
 //! A quota counts files and their bytes in the namespace, wherever they are: what is evicted, recalled or mirrored changes nothing.
 //! Writes under way count as what they were said to become.
@@ -10,7 +10,7 @@ use crate::{
 use base::{Failure, Result, check_name, units::human_bytes};
 use wire::control::{Done, GetQuotas, QuotaInfo, QuotaKind, Quotas, SetQuota};
 
-/// What a call adds to what is held. It has been counted already.
+/// The files and bytes that a call adds. They have been counted already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// A file was made.
@@ -33,7 +33,7 @@ pub(crate) fn refuse_excess(core: &Core, file: &Node, growth: Growth) -> Result<
     Ok(())
 }
 
-/// What is too much, if anything is.
+/// Returns the quota that is exceeded, if any.
 fn excess(quota: &Quota, growth: Growth) -> Option<String> {
     let (held, reserved, files) = quota.used();
     if let Some(max) = quota.files

@@ -1,4 +1,4 @@
-//! The calls of people on jobs.
+//! Calls of users on jobs.
 
 use super::{
     finish, pin_holder, reason,

@@ -25,7 +25,7 @@ use wire::control::{EventType, FileState, JobState, Presence};
 /// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
 const SILENT_AFTER: Millis = Millis::from_seconds(90);
 
-/// What a worker told us last; lost when the head stops, and told again.
+/// The last report of a worker; lost when the head stops, and sent again.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerLive {
     /// The host that it is on; empty: the head's own.

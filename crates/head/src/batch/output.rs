@@ -1,4 +1,4 @@
-//! What jobs print while they run: kept in memory, for those who follow them, as far as their workers have told it.
+//! Output of running jobs that clients follow: kept in memory, as far as workers have reported it.
 //!
 //! A worker tells nothing unasked. Who follows a job makes the head order its worker to tell ([`NextJob`]); the worker goes on until
 //! nobody has asked for a while.
@@ -24,13 +24,13 @@ const FOLLOWED_FOR: Millis = Millis::from_seconds(60);
 /// Pieces of each output in one answer: it stays far below what a client takes.
 const PIECES_TOLD_MAX: usize = 8;
 
-/// What followed jobs print.
+/// The output of followed jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs(BTreeMap<JobId, Followed>);
+pub(crate) struct Outputs(BTreeMap<JobId, FollowedOutput>);
 
-/// What one run prints.
+/// The output of one run.
 #[derive(Debug)]
-struct Followed {
+struct FollowedOutput {
     attempt: u32,
     /// When somebody asked last.
     asked: Timestamp,
@@ -84,7 +84,8 @@ impl Outputs {
         }
         let streams = Default::default();
         let attempt = run.attempt;
-        self.0.insert(run.job, Followed { attempt, asked: now, is_told: false, is_all: false, streams });
+        self.0
+            .insert(run.job, FollowedOutput { attempt, asked: now, is_told: false, is_all: false, streams });
         Ok(true)
     }
 
@@ -102,7 +103,7 @@ impl Outputs {
         }
     }
 
-    fn of(&self, run: JobRun) -> Option<&Followed> {
+    fn of(&self, run: JobRun) -> Option<&FollowedOutput> {
         self.0.get(&run.job).filter(|followed| followed.attempt == run.attempt)
     }
 

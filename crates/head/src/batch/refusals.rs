@@ -1,4 +1,4 @@
-//! Whose jobs a worker runs: what it says when it registers, and what it finds out when it is given a job.
+//! The users whose jobs a worker runs: as it registered, less those whom it refused since.
 
 use super::{is_available, plan::admits};
 use crate::{
@@ -13,7 +13,7 @@ const REFUSED_FOR: Millis = Millis::from_seconds(600);
 /// Refusals that are remembered. A forgotten one costs one more order that comes back.
 const REFUSALS_MAX: usize = 10_000;
 
-/// Who submitted a job.
+/// The submitter of a job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Submitter<'a> {
     pub(crate) name: &'a str,

@@ -1,4 +1,4 @@
-//! How a call meets the head: who asks, when, and what its answer depends on.
+//! The interface between calls and the head: caller, time, and the topics that an answer depends on.
 
 use crate::Core;
 use base::{Failure, FilePath, Result, Timestamp};
@@ -7,7 +7,7 @@ use wire::control::Call;
 /// Begins the names of hosts: no user has a colon in their name.
 const HOST_PREFIX: &str = "host:";
 
-/// On whose behalf a call is made.
+/// The principal that makes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// User name.
@@ -24,7 +24,7 @@ impl Principal {
         Self { name: name.to_owned(), groups: Vec::new(), is_operator: false }
     }
 
-    /// Whoever permissions do not bind.
+    /// A principal without permission checks.
     pub fn operator(name: &str) -> Self {
         Self { is_operator: true, ..Self::user(name) }
     }
@@ -78,7 +78,7 @@ impl Principal {
     }
 }
 
-/// Who makes a call, and when.
+/// The principal and the time of a call.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// Who.
@@ -87,7 +87,7 @@ pub struct Context {
     pub now: Timestamp,
 }
 
-/// What a waiting caller is waiting for; a change of it wakes the caller.
+/// A topic that callers wait for; a change of it wakes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// Files became online, archived, lost or removed.
@@ -122,7 +122,7 @@ impl Topic {
 ///
 /// A refused call leaves nothing behind. A reply is given to the caller only after everything that it says is durable.
 pub trait Apply: Call + Clone {
-    /// What a pending reply waits for.
+    /// The topic that a pending reply waits for.
     const TOPIC: Topic = Topic::Files;
 
     /// What will be looked up, as far as the call says it: read ahead together with what the others of its group need.

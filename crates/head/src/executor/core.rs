@@ -5,7 +5,7 @@ use crate::{
     events::EventRing,
     executor::{
         apply::{Apply, Context, Topic},
-        leadership::Beat,
+        leadership::Heartbeat,
     },
     hosts::presence::{self, HostLive},
     pool,
@@ -13,7 +13,7 @@ use crate::{
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
     trash::TrashPolicy,
-    waiters::{Awaited, Changes, Hints},
+    waiters::{Awaited, Changes, WaitHints},
 };
 use base::{Failure, FileId, JobId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{
@@ -38,7 +38,7 @@ pub(crate) const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 /// The same, for whoever gathers a coded file: as long as it is open, another piece may be needed in place of one that went bad.
 pub(crate) const GATHER_LIFETIME: Millis = Millis::from_seconds(7 * 24 * 3600);
 
-/// What the head is told at start.
+/// The configuration of the head.
 #[derive(Clone)]
 pub struct HeadConfig {
     /// Sign capabilities.
@@ -51,7 +51,7 @@ pub struct HeadConfig {
     pub pool: String,
 }
 
-/// What a drive told us last; lost when the head stops, and told again.
+/// The last report of a drive; lost when the head stops, and sent again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DriveLive {
     /// When its tape server spoke of it last.
@@ -80,7 +80,7 @@ impl DriveLive {
     }
 }
 
-/// What a disk server told us last of a partition.
+/// The last report of a disk server about a partition.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartitionLive {
     /// When it was there last.
@@ -163,13 +163,13 @@ pub struct Core {
     /// How far the catalogue has come since.
     pub(crate) progress: Progress,
     /// What it says where there can be other heads.
-    pub(crate) beat: Option<Beat>,
+    pub(crate) beat: Option<Heartbeat>,
     /// When it said so in the group under way.
     pub(crate) beaten: Option<Timestamp>,
     /// What was read of the tape queue last, to explain it.
     pub(crate) explained: RefCell<Option<tape::Explained>>,
     /// What the call under way says about waiting for its reply.
-    hints: RefCell<Hints>,
+    hints: RefCell<WaitHints>,
     /// Counts what was announced.
     pub(crate) announcements: u64,
     touched: [bool; Topic::ALL.len()],
@@ -361,7 +361,7 @@ impl Core {
     }
 
     /// Takes what the last call said about waiting for its reply.
-    pub(crate) fn take_hints(&mut self) -> Hints {
+    pub(crate) fn take_hints(&mut self) -> WaitHints {
         self.hints.take()
     }
 
@@ -446,7 +446,7 @@ impl Core {
     }
 }
 
-/// What a capability is for.
+/// The purpose of a capability.
 pub(crate) struct CapFor<'a> {
     pub(crate) access: Access,
     pub(crate) replica: &'a crate::store::Replica,

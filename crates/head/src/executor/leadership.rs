@@ -1,9 +1,9 @@
-//! The active head among several: it says that it lives, and ends when another one has taken over.
+//! Leadership: the active head writes a heartbeat, and ends when another head has taken over.
 
 use crate::{
     Apply, Context, Core, Head,
     executor::service::Pending,
-    store::{HeadPlace, StoreResult},
+    store::{HeadAddress, StoreResult},
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{Done, TakeOver};
@@ -14,16 +14,16 @@ const BEAT_EVERY: Millis = Millis(1000);
 
 /// What the active head says of itself.
 #[derive(Debug)]
-pub(crate) struct Beat {
-    place: HeadPlace,
+pub(crate) struct Heartbeat {
+    place: HeadAddress,
     last: Option<Timestamp>,
 }
 
 impl Core {
     /// Says where this head is. In a database it has to be the active one from now on.
     #[must_use]
-    pub fn at_place(mut self, place: HeadPlace) -> Self {
-        self.beat = self.store.has_standbys().then_some(Beat { place, last: None });
+    pub fn at_place(mut self, place: HeadAddress) -> Self {
+        self.beat = self.store.has_standbys().then_some(Heartbeat { place, last: None });
         self
     }
 
@@ -97,7 +97,7 @@ impl Apply for TakeOver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HeadConfig, Principal, store::testing::Place};
+    use crate::{HeadConfig, Principal, store::testing::TestCatalogue};
     use base::{Clock, ErrorKind};
     use std::sync::{
         Arc,
@@ -108,7 +108,7 @@ mod tests {
         control::{DiskServer, GetEntry, Mkdir},
     };
 
-    fn start(place: &Place, host: &str, now: &Arc<AtomicI64>) -> Head {
+    fn start(place: &TestCatalogue, host: &str, now: &Arc<AtomicI64>) -> Head {
         let (name, root, https) = (host.to_owned(), format!("{host}:1"), format!("{host}:2"));
         let server = DiskServer { name, root: root.clone(), https: https.clone() };
         let config = HeadConfig {
@@ -120,7 +120,7 @@ mod tests {
         let time = Arc::clone(now);
         let clock: Clock = Arc::new(move || Timestamp(time.load(Ordering::Relaxed)));
         let core = Core::open(&place.catalogue, config, clock()).unwrap();
-        let core = core.at_place(HeadPlace { host: host.into(), root, https });
+        let core = core.at_place(HeadAddress { host: host.into(), root, https });
         assert!(core.must_beat());
         Head::start(core, clock).unwrap().0
     }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_head_that_was_replaced_answers_nobody_not_even_from_memory() {
-        let Some(place) = Place::database() else { return };
+        let Some(place) = TestCatalogue::database() else { return };
         drop(place.create());
         let ada = Principal::operator("ada");
         let now = Arc::new(AtomicI64::new(5000));

@@ -1,4 +1,4 @@
-//! Carrying out calls: in groups that are committed once, by the head's thread or by a caller when nobody else is there.
+//! Executes calls in groups that are committed once, on the head's thread or on that of a caller.
 
 pub(crate) mod apply;
 pub(crate) mod clock_steps;

@@ -90,10 +90,10 @@ impl<C: Apply> Pending for Ask<C> {
     }
 }
 
-/// Those who wait for the head to change.
+/// The callers that wait for a change.
 pub(crate) struct Watched {
     pub(crate) changes: [watch::Sender<u64>; Topic::ALL.len()],
-    /// Those who wait for single files or jobs.
+    /// The callers that wait for single files or jobs.
     pub(crate) waiters: Arc<Waiters>,
     /// Another head has taken over.
     pub(crate) superseded: watch::Sender<bool>,
@@ -137,7 +137,7 @@ impl Head {
     /// Makes a call on this thread, or with another caller that is there already, if nobody waits for the head's thread and
     /// its catalogue is at hand: fewer threads need to wake each other then. For quick calls, from threads that may wait for
     /// a disk.
-    pub fn call_here<C: Apply>(&self, who: &Principal, call: C) -> Option<Result<C::Reply>> {
+    pub fn call_inline<C: Apply>(&self, who: &Principal, call: C) -> Option<Result<C::Reply>> {
         if !self.executor.may_execute_inline() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Hosts that join and are turned away.
+//! Joining and removing hosts.
 
 pub(crate) mod cap_keys;
 pub(crate) mod presence;
@@ -97,8 +97,8 @@ fn check_reached(core: &Core, call: &Admission) -> Result<()> {
     let mut own = call.head.clone();
     for door in [&server.root, &server.https] {
         match place(door) {
-            Some(Place::Address(address)) => own.addresses.push(address),
-            Some(Place::Name(name)) => own.names.push(name),
+            Some(DoorAddress::Address(address)) => own.addresses.push(address),
+            Some(DoorAddress::Name(name)) => own.names.push(name),
             None => {}
         }
     }
@@ -207,10 +207,10 @@ pub(crate) fn require_doors(core: &Core, context: &Context, server: &DiskServer)
     let host = core.store.host(own)?.filter(|host| host.removed.is_none()).ok_or_else(|| unknown(own))?;
     for door in [&server.root, &server.https] {
         let is_own = match place(door) {
-            Some(Place::Address(address)) => {
+            Some(DoorAddress::Address(address)) => {
                 host.reached.addresses.iter().any(|known| known.to_canonical() == address)
             }
-            Some(Place::Name(name)) => name == host.name || host.reached.names.contains(&name),
+            Some(DoorAddress::Name(name)) => name == host.name || host.reached.names.contains(&name),
             None => false,
         };
         if !is_own {
@@ -221,19 +221,19 @@ pub(crate) fn require_doors(core: &Core, context: &Context, server: &DiskServer)
     Ok(())
 }
 
-/// What a door is reached by.
-enum Place {
+/// The protocol of a door.
+enum DoorAddress {
     Address(IpAddr),
     Name(String),
 }
 
 /// Where a door is, `host:port`.
-fn place(door: &str) -> Option<Place> {
+fn place(door: &str) -> Option<DoorAddress> {
     let (host, port) = door.rsplit_once(':')?;
     port.parse::<u16>().ok()?;
     Some(match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-        Ok(address) => Place::Address(address.to_canonical()),
-        Err(_) => Place::Name(host.to_ascii_lowercase()),
+        Ok(address) => DoorAddress::Address(address.to_canonical()),
+        Err(_) => DoorAddress::Name(host.to_ascii_lowercase()),
     })
 }
 

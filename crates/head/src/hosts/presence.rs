@@ -1,4 +1,4 @@
-//! Which hosts are there.
+//! Presence of hosts.
 //!
 //! A host that stops says goodbye. One that dies is noticed by its broken connection: the door asks it once, and tells the head if
 //! there was no answer. One that does neither is silent when it was not heard for [`HEARD_BOUND`]. Each of these only changes where
@@ -12,7 +12,7 @@ use wire::control::{Done, EventType, HostHere, HostLeaves, HostUnanswered, Prese
 /// How long a host may say nothing before it is silent: three times as long as between two reports, as for disk servers.
 pub(crate) const HEARD_BOUND: Millis = Millis::from_seconds(15);
 
-/// What a host told us last; lost when the head stops, and told again.
+/// The last report of a host; lost when the head stops, and sent again.
 #[derive(Debug, Clone)]
 pub(crate) struct HostLive {
     /// Which start of its daemon it was.

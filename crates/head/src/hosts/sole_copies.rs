@@ -1,4 +1,4 @@
-//! Operators are asked before data goes out of reach: which files lie on a host that is to be turned away, and nowhere else.
+//! Finds files whose only copy is on one host, so that an operator is asked before the host is removed.
 
 use crate::{Apply, Context, Core, hosts::unknown, namespace::path_of};
 use base::{Failure, FileId, Result, limits::LIST_ENTRIES_MAX};

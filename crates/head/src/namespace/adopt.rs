@@ -1,4 +1,4 @@
-//! Adoption: what disk servers are told to take into the namespace where it lies, and what they have taken.
+//! Adoption: orders to disk servers to add existing files to the namespace in place, and their reports.
 //!
 //! A file that is being adopted is one that is being written: it becomes visible with its content, and a disk server that ends in
 //! the middle leaves nothing. It takes no room, so none is promised.

@@ -1,4 +1,4 @@
-//! The calls of people on names.
+//! Calls of users on names.
 
 use super::{
     Right, make_directory, make_parents, referrals::refuse_move, remove_file, require, require_owner,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic,
-    pool::{self, Held, space_wait},
+    pool::{self, FileReservation, space_wait},
     store::Node,
     tape,
 };
@@ -57,7 +57,7 @@ impl Apply for Stat {
             .map(|copy| CopyInfo { vid: copy.vid, fseq: copy.fseq, block: copy.block })
             .collect();
         info.pins = core.store.pins(node.id, context.now)?;
-        if let Some(held) = Held::of(&node) {
+        if let Some(held) = FileReservation::of(&node) {
             info.pins.push(held.told(core, &node.owner)?);
         }
         info.waits = match tape::waits(core, node.id, context.now)? {
@@ -76,7 +76,7 @@ impl Apply for GetEntry {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
         let node = resolve(core, &context.who, &self.path)?;
         // Clients look first whether there is something that they would replace.
-        if Held::of(&node).is_some_and(|held| !held.is_begun) {
+        if FileReservation::of(&node).is_some_and(|held| !held.is_begun) {
             return Err(Failure::not_found(format!("nothing has been written to {} yet", self.path)));
         }
         Ok(entry_of(core, &node))

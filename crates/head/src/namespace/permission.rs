@@ -5,7 +5,7 @@ use crate::{Core, Principal, store::Node};
 use base::Result;
 use wire::control::Subject;
 
-/// What somebody wants to do with a node.
+/// The access that a principal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     Read = 4,

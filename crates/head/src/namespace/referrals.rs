@@ -1,4 +1,4 @@
-//! Directories that other heads keep.
+//! Referrals: directories that other heads serve.
 //!
 //! Each subtree has one active head. A head refuses what is below a directory that another one keeps, and says who that is: doors
 //! send clients there. A head whose root directory is referred keeps what it has there, and refers everything else.

@@ -7,8 +7,8 @@ pub mod decide;
 mod testing;
 
 pub(crate) use act::{
-    allocation::Held,
-    balance::{Uneven, uneven},
+    allocation::FileReservation,
+    balance::{Imbalance, uneven},
     bounds::{refuse_oversize, require_size},
     collection::collecting_bytes,
     copies::source,
@@ -31,7 +31,7 @@ use crate::{
 use act::snapshot::snapshot;
 use base::{Failure, FileId, ObjectId, Result, Timestamp, units::human_bytes};
 use decide::{
-    placement::{Purpose, Wish, place},
+    placement::{PlacementRequest, Purpose, place},
     view::{PartitionState, PartitionView, Snapshot},
 };
 use std::cmp::Reverse;
@@ -92,7 +92,8 @@ fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<St
     let bytes =
         if reserve.bytes > 0 { reserve.bytes } else { act::space::unknown_bytes(snapshot.partitions()) };
     let random = reserve.file.0 ^ now.0.unsigned_abs();
-    let wish = |bytes| Wish { pieces: 1, pieces_min: 1, bytes, beside: &[], purpose: Purpose::Write };
+    let wish =
+        |bytes| PlacementRequest { pieces: 1, pieces_min: 1, bytes, beside: &[], purpose: Purpose::Write };
     if let Ok(placed) = place(&snapshot, &wish(bytes), random) {
         return Ok(placed.partitions[0].to_string());
     }
@@ -146,7 +147,7 @@ fn beside(core: &mut Core, on: &str, bytes: u64, now: Timestamp) -> Result<Strin
     })
 }
 
-/// What an object is reserved for.
+/// The purpose of a reserved object.
 pub(crate) struct Reserve<'a> {
     pub(crate) file: FileId,
     pub(crate) owner: &'a str,

@@ -1,4 +1,4 @@
-//! Getting a catalogue back: backups, restores, and rebuilding it from what disks and volumes say of themselves.
+//! Recovery of a catalogue: backups, restores, and a rebuild from descriptions on disks and labels of volumes.
 
 pub(crate) mod backup;
 pub(crate) mod rebuild;

@@ -1,4 +1,4 @@
-//! Taking what lies on disks into a catalogue that does not know it, as it describes itself.
+//! Adds objects found on disks to a catalogue that does not know them, from their descriptions.
 //!
 //! Nothing that is known is lost by it. Of two contents of a file the one that was written later counts, and of two files of one
 //! name the one that was written later has it; the other is found in `/lost+found`. What is not taken in stays on its disk, unknown.
@@ -87,7 +87,7 @@ impl Stray {
 
 /// What an object is to the file that it was written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ObjectRole {
     /// Its file is not known.
     NewFile,
     /// A further replica of what the file has.
@@ -98,21 +98,21 @@ enum Place {
     None,
 }
 
-fn place(node: Option<&Node>, stray: &Stray) -> Place {
-    let Some(node) = node else { return Place::NewFile };
+fn place(node: Option<&Node>, stray: &Stray) -> ObjectRole {
+    let Some(node) = node else { return ObjectRole::NewFile };
     let (size, checksums) = stray.whole();
     let content = (size, Some(checksums));
     if node.is_directory() {
-        Place::None
+        ObjectRole::None
     } else if (node.size, node.checksums) == content && goes_with(node, stray) {
-        Place::Replica
+        ObjectRole::Replica
     } else if node.is_of_tape() && node.modified > stray.described.written {
         // It was written to tape on a later day.
-        Place::None
+        ObjectRole::None
     } else if node.checksums.is_none() || node.generation < stray.generation() {
-        Place::NewContent
+        ObjectRole::NewContent
     } else {
-        Place::None
+        ObjectRole::None
     }
 }
 
@@ -185,8 +185,8 @@ fn take_in(core: &mut Core, stray: &Stray, now: Timestamp, joined: &mut Vec<Stra
     // It may have been said before.
     waiting.retain(|other| other.object != stray.object);
     match place(node.as_deref(), stray) {
-        Place::None => return Ok(false),
-        Place::NewFile | Place::NewContent if !is_readable(stray, &waiting) => {
+        ObjectRole::None => return Ok(false),
+        ObjectRole::NewFile | ObjectRole::NewContent if !is_readable(stray, &waiting) => {
             core.store.put_stray(stray, stray.generation())?;
             return Ok(false);
         }
@@ -220,8 +220,8 @@ fn put(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<bool> {
     let file = stray.described.label.file;
     let node = core.store.node(file)?;
     match (place(node.as_deref(), stray), node) {
-        (Place::NewFile, _) => add_file(core, stray, now)?,
-        (Place::Replica, Some(node)) => {
+        (ObjectRole::NewFile, _) => add_file(core, stray, now)?,
+        (ObjectRole::Replica, Some(node)) => {
             core.store.insert_known_replica(stray.replica(&node.owner))?;
             if node.generation < stray.generation() {
                 let modified = if node.is_of_tape() { stray.described.written } else { node.modified };
@@ -229,7 +229,7 @@ fn put(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<bool> {
                 core.store.set_source_modified(file, node.source_modified)?;
             }
         }
-        (Place::NewContent, Some(node)) => {
+        (ObjectRole::NewContent, Some(node)) => {
             give_up_content(core, &node)?;
             core.store.insert_known_replica(stray.replica(&node.owner))?;
             core.store.set_content(file, stray.content(), stray.described.written)?;

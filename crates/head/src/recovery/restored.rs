@@ -1,4 +1,4 @@
-//! A catalogue that went back to an older state.
+//! Handles a catalogue that was restored to an older state.
 //!
 //! What was written since is on disks and not in the catalogue, and its numbers mean something else now. As long as nobody has
 //! looked, disk servers are given nothing to delete.

@@ -1,4 +1,4 @@
-//! Surveys: what labels say of the files on a volume is taken into a catalogue that has lost it.
+//! Surveys: adds the files of a volume to a catalogue that lost them, from their labels.
 //!
 //! Labels know numbers of files, their content and the day of writing; no names, no owners, and not which of two contents is
 //! the later one. So a file that nothing else tells of is found in `/lost+found`, and of two contents the one counts that was
@@ -19,9 +19,9 @@ use wire::control::{
     SurveyVolumes, VolumeState, VolumeSurveyed,
 };
 
-/// What a file on tape is to the catalogue.
+/// The relation of a file on tape to the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum TapeFileStatus {
     /// A copy of what the file has.
     Copy,
     /// Later than what the file has.
@@ -38,28 +38,28 @@ fn meaning(
     copies: &[CopyRow],
     (vid, found): (&Vid, &FoundFile),
     is_recovering: bool,
-) -> Meaning {
+) -> TapeFileStatus {
     let Some(node) = node else {
-        return if is_recovering { Meaning::NewFile } else { Meaning::Dead };
+        return if is_recovering { TapeFileStatus::NewFile } else { TapeFileStatus::Dead };
     };
     if node.is_directory() {
-        return Meaning::Dead;
+        return TapeFileStatus::Dead;
     }
     if (node.size, node.checksums) == (found.size, Some(found.checksums)) {
-        return Meaning::Copy;
+        return TapeFileStatus::Copy;
     }
     let is_written = |state| matches!(state, ReplicaState::Writing | ReplicaState::Mirroring);
     if !is_recovering || node.replicas.iter().any(|replica| is_written(replica.state)) {
-        return Meaning::Dead;
+        return TapeFileStatus::Dead;
     }
     // Of two contents that only tapes know and that were written on the same day the one counts that lies behind the other, so
     // that it is the same in whatever order volumes are read.
     let last = copies.iter().map(|copy| (&copy.vid, copy.fseq)).max();
     let is_behind = node.is_of_tape() && found.created == node.modified && last < Some((vid, found.fseq));
     if node.checksums.is_none() || found.created > node.modified || is_behind {
-        Meaning::Later
+        TapeFileStatus::Later
     } else {
-        Meaning::Dead
+        TapeFileStatus::Dead
     }
 }
 
@@ -189,23 +189,23 @@ fn take_in(
     context: &Context,
     on_tape: (&Vid, &FoundFile),
     is_recovering: bool,
-) -> Result<Meaning> {
+) -> Result<TapeFileStatus> {
     let (vid, found) = on_tape;
     if found.file.0 == 0 || found.file.0 > NUMBER_MAX {
         warn!(%vid, fseq = found.fseq, file = %found.file, "file number on tape is not valid; the tape file is \
             skipped");
-        return Ok(Meaning::Dead);
+        return Ok(TapeFileStatus::Dead);
     }
     if found.size > OBJECT_BYTES_MAX {
         warn!(%vid, fseq = found.fseq, file = %found.file, "file size on tape is not valid; the tape file is skipped");
-        return Ok(Meaning::Dead);
+        return Ok(TapeFileStatus::Dead);
     }
     let (node, copies) = (core.store.node(found.file)?, core.store.copies(found.file)?);
     let meaning = meaning(node.as_deref(), &copies, on_tape, is_recovering);
     let content = NewContent { size: found.size, checksums: found.checksums, generation: 0 };
     match (meaning, node) {
-        (Meaning::Dead, _) => return Ok(meaning),
-        (Meaning::Copy, Some(node)) => {
+        (TapeFileStatus::Dead, _) => return Ok(meaning),
+        (TapeFileStatus::Copy, Some(node)) => {
             if copies.iter().any(|copy| copy.vid == *vid) {
                 return Ok(meaning);
             }
@@ -213,11 +213,13 @@ fn take_in(
                 core.store.set_content(found.file, content, found.created)?;
             }
         }
-        (Meaning::Later, Some(node)) => {
+        (TapeFileStatus::Later, Some(node)) => {
             give_up_content(core, &node)?;
             core.store.set_content(found.file, content, found.created)?;
         }
-        (Meaning::NewFile | Meaning::Copy | Meaning::Later, _) => add_nameless(core, found, context.now)?,
+        (TapeFileStatus::NewFile | TapeFileStatus::Copy | TapeFileStatus::Later, _) => {
+            add_nameless(core, found, context.now)?
+        }
     }
     let FoundFile { file, fseq, block, size, .. } = *found;
     core.store.insert_copy(&CopyRow { file, vid: vid.clone(), fseq, block, size }, found.created)?;

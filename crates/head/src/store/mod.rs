@@ -11,12 +11,12 @@ mod rows;
 pub(crate) mod testing;
 mod transfer;
 
-pub use engine::leadership::{ActiveHead, HeadPlace, Watch};
+pub use engine::leadership::{ActiveHead, HeadAddress, Watch};
 pub use rows::facility::catalogue::Catalogue;
 pub(crate) use rows::{
     account::{
         accounts::Charge,
-        ledger::{AccountKey, Held, Payer, Quota},
+        ledger::{AccountKey, AccountUsage, Payer, Quota},
     },
     counts::volume_counts,
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
@@ -29,7 +29,7 @@ pub(crate) use rows::{
         trash::{TRASH, TrashQuery, TrashRow},
     },
     pool::{
-        maintenance::{Candidate, Place},
+        maintenance::{Candidate, WalkPosition},
         partitions::Partition,
         replicas::{NOT_BEGUN, Piece, Replica, ReplicaState},
         scans::{FindingRow, ScanRow, ScannedReplica},
@@ -47,7 +47,7 @@ pub use transfer::{
 
 use crate::waiters::Awaited;
 use base::{ErrorKind, Failure, Timestamp};
-use cache::{kept::Kept, node_cache::NodeCache, pending::Pending};
+use cache::{cached_table::CachedTable, node_cache::NodeCache, pending::Pending};
 use engine::{Engine, Params, Row};
 use rows::{
     facility::ids::AllIds,
@@ -63,7 +63,7 @@ use std::{
 };
 use tokio_postgres::error::SqlState;
 
-/// What the database refused, or what is wrong with it.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The embedded engine failed.
@@ -175,7 +175,7 @@ pub struct FacilityRow {
     pub incarnation: u64,
 }
 
-/// How deep inside transactions the store is.
+/// The nesting of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Depth {
     /// Every statement is its own transaction.
@@ -196,8 +196,8 @@ pub struct Store {
     /// Uses of replicas that are not written yet.
     uses: RefCell<Uses>,
     ids: AllIds,
-    grants: Kept<rows::namespace::grants::GrantTable>,
-    referrals: Kept<rows::namespace::referrals::ReferralTable>,
+    grants: CachedTable<rows::namespace::grants::GrantTable>,
+    referrals: CachedTable<rows::namespace::referrals::ReferralTable>,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
@@ -292,8 +292,8 @@ impl Store {
             pending: RefCell::default(),
             uses: RefCell::default(),
             ids: AllIds::default(),
-            grants: Kept::default(),
-            referrals: Kept::default(),
+            grants: CachedTable::default(),
+            referrals: CachedTable::default(),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),
             hosts: RefCell::default(),

@@ -16,12 +16,12 @@ use std::{
 use tempfile::TempDir;
 
 /// A catalogue that is gone after the test.
-pub(crate) struct Place {
+pub(crate) struct TestCatalogue {
     pub(crate) catalogue: Catalogue,
     _directory: Option<TempDir>,
 }
 
-impl Place {
+impl TestCatalogue {
     /// In a file. In memory where the host has it: tests are about what is read back, not about what is durable.
     pub(crate) fn file() -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestCatalogue {
     fn drop(&mut self) {
         if let (Catalogue::Database(url), Some(server)) = (&self.catalogue, SERVER.as_ref()) {
             server.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", database_of(url)));
@@ -147,7 +147,7 @@ fn as_owner(command: &mut Command, owner: Option<(u32, u32)>) -> &mut Command {
 }
 
 /// Ends all connections to the database of a place but our own: as a server does that is restarted.
-pub(crate) fn cut(place: &Place) {
+pub(crate) fn cut(place: &TestCatalogue) {
     let Catalogue::Database(url) = &place.catalogue else { return };
     let name = database_of(url);
     let sql = format!(

@@ -51,12 +51,12 @@ pub(crate) struct Explainer {
 struct Waiting {
     files: usize,
     /// None if a drive has the volume.
-    line: Option<Place>,
+    line: Option<QueuePosition>,
 }
 
 /// A place among the volumes of a library that wait for a drive.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct QueuePosition {
     /// Volumes before it.
     before: usize,
     /// All that wait.
@@ -109,7 +109,7 @@ fn waiting(view: &View, now: Timestamp) -> HashMap<Vid, Waiting> {
         line.sort_unstable();
         let (len, mut begins) = (line.len(), begins(view, library, now));
         for (before, (_, vid)) in line.into_iter().enumerate() {
-            let place = Place { before, len, begins: begins.next() };
+            let place = QueuePosition { before, len, begins: begins.next() };
             waiting.entry(vid.clone()).and_modify(|waiting| waiting.line = Some(place));
         }
     }
@@ -173,7 +173,7 @@ fn explain_recall(view: &View, work: &Work, waiting: Option<&Waiting>, now: Time
 }
 
 /// Where a volume stands among those that wait for a drive, and when it is probably read.
-fn in_line(place: Place, now: Timestamp) -> String {
+fn in_line(place: QueuePosition, now: Timestamp) -> String {
     let span = place.begins.map(|begins| begins - now).filter(|span| span.0 > 0);
     let when = span.map_or_else(String::new, |span| format!(", begins in about {}", human_span(span)));
     match (place.before, place.len) {

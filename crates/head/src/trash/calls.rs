@@ -64,7 +64,7 @@ fn told(core: &Core, row: TrashRow, node: &Node) -> TrashedFile {
 }
 
 /// What a call to restore means.
-struct Wanted {
+struct RestoreTarget {
     rows: Vec<TrashRow>,
     /// They were below this directory, which is put in place of it.
     below: Option<FilePath>,
@@ -99,8 +99,8 @@ fn taken(path: &FilePath) -> Failure {
     Failure::exists(format!("{path} exists")).hint("restore it under another name: `--to PATH`")
 }
 
-fn wanted(ask: &RestoreTrash, core: &Core, context: &Context) -> Result<Wanted> {
-    let one = |row| Wanted { rows: vec![row], below: None, next: None };
+fn wanted(ask: &RestoreTrash, core: &Core, context: &Context) -> Result<RestoreTarget> {
+    let one = |row| RestoreTarget { rows: vec![row], below: None, next: None };
     let path = match (ask.id, &ask.path) {
         (Some(id), _) => return by_id(core, context, id).map(one),
         (None, Some(path)) => path,
@@ -123,7 +123,7 @@ fn wanted(ask: &RestoreTrash, core: &Core, context: &Context) -> Result<Wanted> 
             .hint("`bp trash ls` lists what can be restored"));
     }
     let next = next(&rows, limit);
-    Ok(Wanted { rows, below: Some(path.clone()), next })
+    Ok(RestoreTarget { rows, below: Some(path.clone()), next })
 }
 
 fn by_id(core: &Core, context: &Context, id: FileId) -> Result<TrashRow> {

@@ -29,7 +29,7 @@ mod testing;
 pub(crate) fn world() -> World {
     // There they are all carried out once more.
     if module_path!().starts_with("on_postgresql")
-        && let Some(place) = testing::Place::database()
+        && let Some(place) = testing::TestCatalogue::database()
     {
         return World::with_catalogue(1, place.catalogue.clone(), Box::new(place));
     }

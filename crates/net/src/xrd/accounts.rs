@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Accounts without a session that are kept at most, and then forgotten together.
 const FORGOTTEN_LEN: usize = 1024;
 
-/// What the sessions of one user share.
+/// The budget that the sessions of one user share.
 #[derive(Debug)]
 pub(super) struct Account {
     room: Arc<Semaphore>,
@@ -85,7 +85,7 @@ mod tests {
         assert!(accounts.0.lock().unwrap().len() <= FORGOTTEN_LEN + 1);
     }
 
-    /// Whether an answer of so many bytes is taken at once.
+    /// Whether an answer of this many bytes fits into the budget now.
     async fn is_taken(outbox: &Outbox, bytes: usize) -> bool {
         // A task that does much is made to wait now and then, whether there is room or not.
         tokio::task::yield_now().await;

@@ -114,7 +114,7 @@ fn refused(failure: &Failure) -> Answer {
 }
 
 impl TlsRule {
-    /// What clients are told.
+    /// The failure that clients see.
     fn flags(self) -> ServerFlags {
         let offered = ServerFlags::TLS;
         match self {

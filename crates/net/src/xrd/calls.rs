@@ -6,7 +6,7 @@ use super::{
     accounts::Account,
     handles::{Handle, Handles},
     limits::{ANSWER_LATER, LATE_LISTING_BYTES_MAX},
-    outbox::{Gone, Outbox},
+    outbox::{Outbox, SessionClosed},
     query,
     slash::file_path,
     streams::Streams,
@@ -26,14 +26,14 @@ use wire::xrd::{
     Target, Truncate, encode_fattr_list, encode_fattr_results,
 };
 
-/// What the requests of a session share.
+/// The state that the requests of a session share.
 #[derive(Debug)]
 pub(super) struct Context<S: Service> {
     pub(super) service: Arc<S>,
     pub(super) session: S::Session,
     pub(super) handles: Handles<S::File>,
     pub(super) outbox: Outbox,
-    /// What all sessions of the user share.
+    /// The budget of the user.
     pub(super) account: Arc<Account>,
     /// Further connections.
     pub(super) streams: Arc<Streams<S::File>>,
@@ -63,7 +63,7 @@ pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId,
     };
     context.counters.request_times.note(started.elapsed());
     // The session ended meanwhile: nobody is left to tell.
-    if let Err(Gone) = outcome {
+    if let Err(SessionClosed) = outcome {
         tracing::debug!("a call was not answered because its session ended");
     }
 }
@@ -83,7 +83,7 @@ pub(super) async fn close<S: Service>(
             Err(failure) => Answer::failure(&failure),
         }
     };
-    if let Err(Gone) = context.answer(stream, work).await {
+    if let Err(SessionClosed) = context.answer(stream, work).await {
         tracing::debug!(path = %handle.path, "closed a file after its session ended");
     }
 }
@@ -140,7 +140,11 @@ fn path(target: &Target) -> Result<FilePath> {
 
 impl<S: Service> Context<S> {
     /// Answers with what `work` yields; announces the answer first if it does not come soon.
-    async fn answer(&self, stream: StreamId, work: impl Future<Output = Answer>) -> Result<(), Gone> {
+    async fn answer(
+        &self,
+        stream: StreamId,
+        work: impl Future<Output = Answer>,
+    ) -> Result<(), SessionClosed> {
         let soon = self.service.config().announce_after;
         let (answer, is_late) = self.soon_or_later(stream, soon, work).await?;
         self.outbox.send(stream, finished(stream, answer, is_late)).await
@@ -152,7 +156,7 @@ impl<S: Service> Context<S> {
         stream: StreamId,
         soon: Duration,
         work: impl Future<Output = T>,
-    ) -> Result<(T, bool), Gone> {
+    ) -> Result<(T, bool), SessionClosed> {
         let mut work = pin!(work);
         if !self.takes_later {
             return Ok((work.await, false));
@@ -409,7 +413,7 @@ impl<S: Service> Context<S> {
     }
 
     /// Lists: part by part, or all at once if the first part took so long that it was announced.
-    async fn list(&self, stream: StreamId, request: Dirlist) -> Result<(), Gone> {
+    async fn list(&self, stream: StreamId, request: Dirlist) -> Result<(), SessionClosed> {
         let with_stat = request.options.intersects(DirlistOptions::STAT | DirlistOptions::CHECKSUM);
         let path = match path(&request.target) {
             Ok(path) => path,

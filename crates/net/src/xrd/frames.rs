@@ -4,7 +4,7 @@ use super::limits::PATHS_BYTES_MAX;
 use base::limits::{UNPROVEN_REQUEST_BYTES_MAX, XRD_REQUEST_BYTES_MAX, XRD_WRITE_BYTES_MAX};
 use wire::xrd::{Answer, Malformed, REQUEST_HEADER_BYTES, Request, RequestCode, RequestHeader};
 
-/// What received bytes begin with.
+/// The frame at the beginning of the received bytes.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Not a whole request: as many bytes are needed in one piece.
@@ -17,10 +17,10 @@ pub(super) enum Next {
     Lost { header: RequestHeader, malformed: Malformed },
 }
 
-/// How far a peer is trusted with memory.
+/// How much memory a peer may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It has not proven who it is.
+    /// It has not authenticated.
     Unproven,
     /// A further connection of a session.
     Bound,

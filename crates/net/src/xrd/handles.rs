@@ -50,7 +50,7 @@ impl<F> Handle<F> {
         }
     }
 
-    /// Why the file must not be committed, if so.
+    /// The reason for which the file must not be committed.
     pub(super) fn refuse_close(&self) -> Option<Answer> {
         let count = self.bad_pages().len();
         (count > 0).then(|| {
@@ -84,9 +84,9 @@ impl<F> Slots<F> {
 }
 
 /// The place of an open that is under way.
-pub(super) struct Place<'a, F: OpenFile>(&'a Handles<F>);
+pub(super) struct HandleSlot<'a, F: OpenFile>(&'a Handles<F>);
 
-impl<F: OpenFile> Drop for Place<'_, F> {
+impl<F: OpenFile> Drop for HandleSlot<'_, F> {
     fn drop(&mut self) {
         self.0.slots().pending -= 1;
     }
@@ -106,11 +106,11 @@ impl<F: OpenFile> Handles<F> {
     }
 
     /// Takes a place for an open that begins, until the guard is dropped.
-    pub(super) fn reserve(&self) -> Result<Place<'_, F>> {
+    pub(super) fn reserve(&self) -> Result<HandleSlot<'_, F>> {
         let mut slots = self.slots();
         slots.check()?;
         slots.pending += 1;
-        Ok(Place(self))
+        Ok(HandleSlot(self))
     }
 
     pub(super) fn insert(&self, handle: Handle<F>) -> Result<FileHandle> {

@@ -45,7 +45,7 @@ impl Inbox {
         self.buffer.len()
     }
 
-    /// What was received and not consumed.
+    /// Received bytes that were not consumed.
     pub(super) fn ready(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }

@@ -54,7 +54,7 @@ impl Call {
         })
     }
 
-    /// What is left of it, for a task.
+    /// The rest of the call, for a task.
     pub(super) fn rest(self) -> impl Future<Output = ()> + Send + 'static {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

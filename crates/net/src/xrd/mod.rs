@@ -49,7 +49,7 @@ use std::{
 use streams::Streams;
 use tokio::sync::{Notify, Semaphore};
 
-/// What a door has done so far.
+/// Counters of a door.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Sessions now.
@@ -58,7 +58,7 @@ pub struct Counters {
     pub sessions_total: AtomicU64,
     /// Requests so far.
     pub requests_total: AtomicU64,
-    /// How long requests on names and opens took until they were answered, those that waited for a tape too.
+    /// Response times of requests on names and of opens, including those that waited for a tape.
     pub request_times: base::Histogram,
     /// Requests that could not be understood.
     pub malformed_total: AtomicU64,
@@ -127,9 +127,14 @@ impl<F> Registry<F> {
     }
 
     /// Enters a session until the guard is dropped.
-    fn enter(self: &Arc<Self>, id: [u8; 16], ended: Arc<Notify>, streams: &Arc<Streams<F>>) -> Entered<F> {
+    fn enter(
+        self: &Arc<Self>,
+        id: [u8; 16],
+        ended: Arc<Notify>,
+        streams: &Arc<Streams<F>>,
+    ) -> RegistryEntry<F> {
         self.sessions().insert(id, Known { ended, streams: Arc::downgrade(streams) });
-        Entered(Arc::clone(self), id)
+        RegistryEntry(Arc::clone(self), id)
     }
 
     /// Ends the session with this id; `false` if there is none.
@@ -149,15 +154,15 @@ impl<F> Registry<F> {
 }
 
 #[derive(Debug)]
-struct Entered<F>(Arc<Registry<F>>, [u8; 16]);
+struct RegistryEntry<F>(Arc<Registry<F>>, [u8; 16]);
 
-impl<F> Entered<F> {
+impl<F> RegistryEntry<F> {
     fn id(&self) -> &[u8; 16] {
         &self.1
     }
 }
 
-impl<F> Drop for Entered<F> {
+impl<F> Drop for RegistryEntry<F> {
     fn drop(&mut self) {
         self.0.sessions().remove(&self.1);
     }

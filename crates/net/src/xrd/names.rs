@@ -13,7 +13,7 @@ pub struct ListPage {
     pub next: Option<String>,
 }
 
-/// What a prepare asks.
+/// The parameters of a prepare request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrepareAction {
     /// Bring online; answered with a request id.
@@ -32,9 +32,9 @@ pub enum PrepareAction {
 /// A prepare, checked.
 #[derive(Debug, Clone)]
 pub struct PrepareRequest {
-    /// What to do.
+    /// The action.
     pub action: PrepareAction,
-    /// With which files.
+    /// The files.
     pub paths: Vec<FilePath>,
 }
 
@@ -46,7 +46,7 @@ pub type Attributes = Vec<(String, Vec<u8>)>;
 pub enum NameRequest {
     /// Attributes of a path: [`NameReply::Stat`].
     Stat {
-        /// Of what.
+        /// The path.
         path: FilePath,
         /// What came with the path; it may hold a proof.
         opaque: Opaque,
@@ -95,14 +95,14 @@ pub enum NameRequest {
     },
     /// Changes permission bits: [`NameReply::Done`].
     Chmod {
-        /// Of what.
+        /// The path.
         path: FilePath,
         /// The bits.
         mode: u32,
     },
     /// The checksum of a file in hex: [`NameReply::Text`].
     Checksum {
-        /// Of which file.
+        /// The file.
         path: FilePath,
         /// One of [`super::ServerConfig::checksums`].
         kind: String,
@@ -125,17 +125,17 @@ pub enum NameRequest {
     },
     /// Space: [`NameReply::Space`].
     Space {
-        /// Where.
+        /// The destination.
         path: FilePath,
     },
     /// Names and values of the user attributes of a file: [`NameReply::Attributes`].
     Attributes {
-        /// Of which file.
+        /// The file.
         path: FilePath,
     },
     /// Sets or removes a user attribute: [`NameReply::Done`].
     SetAttribute {
-        /// Of which file.
+        /// The file.
         path: FilePath,
         /// Which attribute.
         name: String,
@@ -171,7 +171,7 @@ impl NameRequest {
 /// The reply to a [`NameRequest`].
 #[derive(Debug, Clone)]
 pub enum NameReply {
-    /// It is done.
+    /// The request succeeded.
     Done,
     /// Attributes of a path.
     Stat(StatInfo),

@@ -13,18 +13,18 @@ use wire::xrd::{Answer, StreamId};
 
 /// The session is over; nothing can be sent any more.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct SessionClosed;
 
 /// Room that an answer takes.
-pub(super) type Room = OwnedSemaphorePermit;
+pub(super) type SendPermit = OwnedSemaphorePermit;
 
 /// An encoded reply, and the outbox space that it takes until it is sent.
 #[derive(Debug)]
 pub(super) struct QueuedReply {
     pub(super) bytes: Vec<u8>,
-    _room: Room,
+    _room: SendPermit,
     /// Of the user, if it is large: kept until the answer has left.
-    pub(super) shared: Option<Room>,
+    pub(super) shared: Option<SendPermit>,
 }
 
 /// Answers that wait for their session.
@@ -48,12 +48,12 @@ impl Outbox {
     }
 
     /// Waits for room and adds an answer. What is longer than the outbox waits for all of it.
-    pub(super) async fn send(&self, stream: StreamId, answer: Answer) -> Result<(), Gone> {
+    pub(super) async fn send(&self, stream: StreamId, answer: Answer) -> Result<(), SessionClosed> {
         let bytes = answer.encode(stream);
         // While it waits it is kept once.
         drop(answer);
         let count = bytes.len().clamp(1, OUTBOX_BYTES_MAX) as u32;
-        let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| Gone)?;
+        let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| SessionClosed)?;
         let is_large = bytes.len() > SMALL_ANSWER_BYTES;
         let shared = if is_large { self.account.take_room(bytes.len()).await } else { None };
         self.replies().push_back(QueuedReply { bytes, _room: room, shared });

@@ -38,14 +38,14 @@ impl Drop for PollSlot<'_> {
     }
 }
 
-/// How one socket is looked at: the more often in vain, the less.
+/// The polling state of one socket: after polls without data it is polled less often.
 #[derive(Debug)]
 pub(super) struct Polling {
     poll_slots: Arc<PollSlots>,
     patience: Duration,
-    /// In vain, since something was found.
+    /// Polls without data since the last with data.
     misses: u32,
-    /// So many times not at all.
+    /// Number of turns to skip.
     skips: u32,
 }
 

@@ -18,10 +18,10 @@ use wire::xrd::{
     page_count, pages, sum_pages,
 };
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// What was received has to wait for free space.
+    /// Received data wait for free space.
     Full,
     /// There is more to do.
     More,
@@ -31,7 +31,7 @@ pub(super) enum Step {
     Done,
 }
 
-/// How data may be sent to this peer.
+/// How data can be sent to this peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendOptions {
     pub(super) method: ReadMethod,
@@ -50,7 +50,7 @@ pub(super) enum ReadTask<F> {
     Vector { stream: StreamId, elements: Peekable<vec::IntoIter<Element<F>>>, waits_for_peers: bool },
 }
 
-/// What was announced and is still to come.
+/// Bytes that were announced and did not come yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Frame {
     left: usize,
@@ -60,7 +60,7 @@ pub(super) struct Frame {
 /// An element of a vector and its file.
 pub(super) type Element<F> = (Arc<Handle<F>>, VectorElement);
 
-/// What is left of a range.
+/// The rest of a range.
 #[derive(Debug)]
 pub(super) struct Range<F> {
     pub(super) stream: StreamId,

@@ -11,7 +11,7 @@ pub use wire::xrd::{
     StatOwner,
 };
 
-/// What a server says about itself.
+/// The description of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// What it is: [`ServerFlags::SERVER`] or [`ServerFlags::MANAGER`]; the loop adds what it supports.
@@ -30,7 +30,7 @@ pub struct ServerConfig {
     pub announce_after: Duration,
     /// The same for listings, which have to be kept whole once they are announced: later, but before a client gives up.
     pub announce_listings_after: Duration,
-    /// How the bytes of files that do not change leave.
+    /// How the bytes of immutable files are sent.
     pub read_method: ReadMethod,
     /// TLS, if it is offered.
     pub tls: Option<TlsOffer>,
@@ -39,9 +39,9 @@ pub struct ServerConfig {
 /// TLS on the port of the door, begun by a protocol request.
 #[derive(Debug, Clone)]
 pub struct TlsOffer {
-    /// What is shown.
+    /// The certificate to present.
     pub config: Arc<rustls::ServerConfig>,
-    /// When it is demanded.
+    /// When TLS is required.
     pub rule: TlsRule,
 }
 
@@ -56,7 +56,7 @@ pub enum TlsRule {
     Required,
 }
 
-/// How the bytes of files that do not change leave this process. All give the same bytes.
+/// How the bytes of immutable files are sent. All methods give the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReadMethod {
     /// Small pieces as [`ReadMethod::Mmap`], large ones as [`ReadMethod::Sendfile`]: the quickest that was measured.
@@ -89,7 +89,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// Who is at the other end, as far as it says.
+/// The peer, as it describes itself.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// Its address.
@@ -106,7 +106,7 @@ pub struct Peer {
     pub is_tls: bool,
 }
 
-/// What an open may do with the bytes.
+/// The access mode of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read.
@@ -133,9 +133,9 @@ pub struct OpenRequest {
     pub path: FilePath,
     /// What the URL carried besides: capabilities, `oss.asize`, third-party keys.
     pub opaque: Opaque,
-    /// What may be done.
+    /// The access mode.
     pub access: Access,
-    /// What is expected.
+    /// The expected state of the file.
     pub disposition: Disposition,
     /// Make missing directories.
     pub make_path: bool,
@@ -145,7 +145,7 @@ pub struct OpenRequest {
     pub mode: u32,
 }
 
-/// Where an open led.
+/// The result of an open.
 #[derive(Debug)]
 pub enum Opened<F> {
     /// The file is open here.
@@ -274,12 +274,12 @@ pub trait OpenFile: Send + Sync + 'static {
 /// Calls may take as long as they need: a client whose call is not done soon is told that the answer comes later.
 /// Futures are dropped when the session ends, except closes, which run on.
 pub trait Service: Send + Sync + 'static {
-    /// What login learnt about the peer; lives as long as the session.
+    /// The identity of the peer after login; lives as long as the session.
     type Session: Send + Sync + 'static;
     /// An open file.
     type File: OpenFile;
 
-    /// What the server says about itself.
+    /// Returns the description of the server.
     fn config(&self) -> &ServerConfig;
 
     /// Which proofs a login needs, as clients read it (`&P=ztn,…`); empty: none.

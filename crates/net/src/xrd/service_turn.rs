@@ -1,7 +1,7 @@
 //! A service turn: a mover thread receives, executes and answers the requests of a session until the session has to wait.
 
 use super::{
-    Counters, Entered, OpenFile, OpenRequest, Registry, Service,
+    Counters, OpenFile, OpenRequest, Registry, RegistryEntry, Service,
     accounts::Accounts,
     auth::Claim,
     calls::{self, Context},
@@ -12,7 +12,7 @@ use super::{
         CALL_PATIENCE, CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, PERMIT_BYTES_MIN, RECEIVE_PROGRESS, SLICES_MAX,
         TURN_BYTES, TURN_MAX, TURN_REQUESTS,
     },
-    outbox::Room,
+    outbox::SendPermit,
     reading::{ReadTask, SendOptions, Step},
     sender::Sender,
     session::{End, Movers, WaitPermit},
@@ -22,7 +22,7 @@ use super::{
     transport::Transport,
     writing::{Form, Part, WriteTask},
 };
-use crate::{shutdown::Shutdown, unproven::Place};
+use crate::{shutdown::Shutdown, unproven::ConnectionSlot};
 use base::{FilePath, limits::UNPROVEN_CALLS_MAX};
 use std::{
     collections::VecDeque,
@@ -40,7 +40,7 @@ use wire::xrd::{
     RequestHeader, Stat, StreamId, Subject,
 };
 
-/// What a session waits for between service turns.
+/// The event that a session waits for between service turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Park {
     /// Others have their turn first.
@@ -61,7 +61,7 @@ pub(super) enum Park {
     Idle,
 }
 
-/// How far the connection has come.
+/// The phase of the connection.
 pub(super) enum Phase<S: Service> {
     /// Nothing was said.
     Handshake,
@@ -86,7 +86,7 @@ pub(super) struct Session<S: Service> {
     pub(super) inbox: Inbox,
     pub(super) sender: Sender<S::File>,
     /// Rooms of answers, each until so many bytes were sent: what the peer does not read counts for its user.
-    pub(super) unsent_rooms: VecDeque<(u64, Room)>,
+    pub(super) unsent_rooms: VecDeque<(u64, SendPermit)>,
     pub(super) task: Option<Task<S::File>>,
     /// Memory for the data of the next write.
     pub(super) spare: Vec<u8>,
@@ -96,12 +96,12 @@ pub(super) struct Session<S: Service> {
     pub(super) calls: JoinSet<()>,
     /// When the request began of which a part has come.
     pub(super) request_began: Option<Instant>,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionSlot>,
     /// The peer has proven who it is.
     pub(super) is_proven: bool,
     /// Told when another session of the client ends this one.
     pub(super) ended: Arc<Notify>,
-    pub(super) entry: Option<Entered<S::File>>,
+    pub(super) entry: Option<RegistryEntry<S::File>>,
     /// A login that waits for its proof.
     pub(super) claim: Option<Claim>,
     /// TLS begins when what was said has left.
@@ -200,7 +200,7 @@ impl<S: Service> Session<S> {
         !self.is_with_peers && matches!(&self.task, Some(Task::Read(read)) if read.waits_for_peers())
     }
 
-    /// So much waits to be sent that nothing should be added.
+    /// The send queue is full.
     fn is_heavy(&self) -> bool {
         (self.transport.is_tls() && self.sender.pending() > 0)
             || self.sender.pending() >= CHUNK_BYTES
@@ -226,7 +226,7 @@ impl<S: Service> Session<S> {
         self.wait_permit.is_none() && !self.is_slow && self.sender.pending() >= PERMIT_BYTES_MIN
     }
 
-    /// What to wait for when not everything was sent.
+    /// Returns the event to wait for when not everything was sent.
     fn unsent(&self) -> Park {
         if self.needs_wait_permit() { Park::WaitPermit } else { Park::Write }
     }
@@ -286,7 +286,7 @@ impl<S: Service> Session<S> {
         matches!(&self.task, Some(Task::Read(task)) if task.is_inside_frame())
     }
 
-    /// One step of what is to do.
+    /// Performs one step of the session.
     fn work(&mut self) -> Result<Work, End> {
         if let Some(task) = &mut self.task {
             let step = match task {
@@ -656,12 +656,12 @@ fn has_data(request: &Request) -> bool {
     matches!(request, Request::Write(_) | Request::Pgwrite(_) | Request::Writev(_))
 }
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Something was done.
     Done,
-    /// What was received waits for free space.
+    /// Received data wait for free space.
     Full,
     /// More must be received first: a request of so many bytes, or data of a write (`None`).
     Wants(Option<usize>),

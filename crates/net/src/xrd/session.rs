@@ -10,11 +10,11 @@ use super::{
     },
     polling::PollSlots,
     service_turn::{Park, Phase, Session, Task},
-    transport::{Transport, Wish},
+    transport::{IoInterest, Transport},
 };
 use crate::{
     shutdown::{Shutdown, Token},
-    unproven::Place,
+    unproven::ConnectionSlot,
 };
 use base::Failure;
 use std::{
@@ -34,7 +34,7 @@ use tokio::{
 };
 use wire::xrd::Malformed;
 
-/// Why a session ended.
+/// The reasons for which a session ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     /// The peer left or the connection broke.
@@ -73,7 +73,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Movers {
     places: Semaphore,
-    /// Those that may wait for other servers.
+    /// Threads for sessions that may wait for other servers.
     peer_places: Semaphore,
     wait_permits: Arc<Semaphore>,
     /// Sessions that wait for a wait permit.
@@ -116,28 +116,28 @@ impl Movers {
 
     /// Waits for a wait permit without a thread, in the order of those who asked. `None` never comes: nobody closes the semaphore.
     async fn wait_permit(&self) -> Option<WaitPermit> {
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = WaitCount::new(&self.waiting);
         Arc::clone(&self.wait_permits).acquire_owned().await.ok()
     }
 }
 
 /// Counts one as long as it lives.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitCount<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitCount<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// What a session gets from the door.
+/// The parameters that a door passes to a session.
 #[derive(Debug)]
 pub(super) struct Start<S: Service> {
     pub(super) service: Arc<S>,
@@ -150,7 +150,7 @@ pub(super) struct Start<S: Service> {
     pub(super) movers: Arc<Movers>,
     pub(super) late_listings: Arc<Semaphore>,
     pub(super) accounts: Arc<Accounts>,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionSlot>,
 }
 
 /// Runs a session to its end.
@@ -278,7 +278,7 @@ impl<S: Service> Session<S> {
                 self.wait_permit = self.movers.wait_permit().await;
                 Ok(())
             }
-            Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
+            Park::Write => self.in_time(SEND_PROGRESS, IoInterest::Write).await,
             Park::Request => {
                 let waited = self.request_began.map_or(Duration::ZERO, |began| began.elapsed());
                 self.readable_or_woken(RECEIVE_PROGRESS.saturating_sub(waited)).await
@@ -288,7 +288,7 @@ impl<S: Service> Session<S> {
         }
     }
 
-    async fn in_time(&self, patience: Duration, wish: Wish) -> Result<(), End> {
+    async fn in_time(&self, patience: Duration, wish: IoInterest) -> Result<(), End> {
         let ready = timeout(patience, self.transport.ready(wish)).await;
         Ok(ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??)
     }
@@ -296,7 +296,7 @@ impl<S: Service> Session<S> {
     /// Waits for bytes of the peer or answers of calls.
     async fn readable_or_woken(&self, patience: Duration) -> Result<(), End> {
         tokio::select! {
-            ready = self.in_time(patience, Wish::Read) => ready,
+            ready = self.in_time(patience, IoInterest::Read) => ready,
             () = self.woken() => Ok(()),
         }
     }
@@ -348,10 +348,10 @@ impl<S: Service> Session<S> {
         self.transport.set_patience(false);
         self.is_slow = true;
         while self.task.is_none() && (!self.send_all()? || self.has_queued_reply()) {
-            self.transport.ready(Wish::Write).await?;
+            self.transport.ready(IoInterest::Write).await?;
         }
         while !self.transport.push()? {
-            self.transport.ready(Wish::Write).await?;
+            self.transport.ready(IoInterest::Write).await?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::Notify;
 
 #[derive(Debug)]
-struct Orders<F> {
+struct StreamCommands<F> {
     reads: VecDeque<ReadTask<F>>,
     /// The session is over.
     is_closed: bool,
@@ -23,13 +23,13 @@ struct Orders<F> {
 /// One further connection: reads that it is to answer.
 #[derive(Debug)]
 pub(super) struct Stream<F> {
-    orders: Mutex<Orders<F>>,
+    orders: Mutex<StreamCommands<F>>,
     wake: Notify,
     is_proven: Arc<AtomicBool>,
 }
 
 impl<F> Stream<F> {
-    fn orders(&self) -> MutexGuard<'_, Orders<F>> {
+    fn orders(&self) -> MutexGuard<'_, StreamCommands<F>> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl<F> Streams<F> {
 
     /// Adds a connection; `None` if there are too many. Its number is that of its place, from 1.
     pub(super) fn add(&self) -> Option<(u8, Arc<Stream<F>>)> {
-        let orders = Mutex::new(Orders { reads: VecDeque::new(), is_closed: false });
+        let orders = Mutex::new(StreamCommands { reads: VecDeque::new(), is_closed: false });
         let stream = Arc::new(Stream { orders, wake: Notify::new(), is_proven: Arc::clone(&self.is_proven) });
         let mut all = self.all();
         let free = all.iter().position(|stream| stream.strong_count() == 0);

@@ -24,9 +24,9 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// What a socket is waited for.
+/// The event that a session waits for on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum IoInterest {
     /// Bytes have come.
     Read,
     /// There is room for bytes.
@@ -208,15 +208,15 @@ impl Transport {
     }
 
     /// Waits without a thread until the socket is ready.
-    pub(super) async fn ready(&self, wish: Wish) -> io::Result<()> {
+    pub(super) async fn ready(&self, wish: IoInterest) -> io::Result<()> {
         let interest = match wish {
-            Wish::Read if self.has_plain() => return Ok(()),
+            IoInterest::Read if self.has_plain() => return Ok(()),
             // Who waits for the peer must not keep back what the peer waits for.
-            Wish::Read if self.tls.as_ref().is_some_and(|tls| tls.wants_write()) => {
+            IoInterest::Read if self.tls.as_ref().is_some_and(|tls| tls.wants_write()) => {
                 Interest::READABLE | Interest::WRITABLE
             }
-            Wish::Read => Interest::READABLE,
-            Wish::Write => Interest::WRITABLE,
+            IoInterest::Read => Interest::READABLE,
+            IoInterest::Write => Interest::WRITABLE,
         };
         self.registered(interest).await
     }

@@ -30,7 +30,7 @@ pub(super) struct Part<F> {
     pub(super) left: usize,
 }
 
-/// What the data are.
+/// The kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Plain bytes.
@@ -49,7 +49,7 @@ pub(super) struct WriteTask<F> {
     parts: VecDeque<Part<F>>,
     /// For the flush of a synced write.
     last: Option<Arc<Handle<F>>>,
-    /// Why it failed; what follows is thrown away.
+    /// The failure; the rest of the data is discarded.
     refusal: Option<Answer>,
     bad: Vec<Page>,
     buffer: Vec<u8>,

@@ -6,7 +6,7 @@ use base::{Failure, Result};
 use std::collections::{HashMap, HashSet};
 
 /// A column of the chain, and which column of the file at hand it is.
-struct Joint<'a> {
+struct ChainColumn<'a> {
     /// As the first file whose values are not all missing declares it, and the name of that file.
     first: &'a FileColumn,
     file: &'a str,
@@ -19,7 +19,8 @@ struct Joint<'a> {
 /// The schema of all files, and for each file the index of each column of the schema.
 pub(super) fn agree(files: &[ParquetFile]) -> Result<(Schema, Vec<Vec<usize>>)> {
     let Some((first, rest)) = files.split_first() else { return Ok((Schema::default(), Vec::new())) };
-    let mut joint: Vec<Joint<'_>> = first.columns().iter().map(|column| Joint::new(column, first)).collect();
+    let mut joint: Vec<ChainColumn<'_>> =
+        first.columns().iter().map(|column| ChainColumn::new(column, first)).collect();
     let mut indices = vec![(0..joint.len()).collect::<Vec<_>>()];
     for file in rest {
         indices.push(join(&mut joint, file, first.name())?);
@@ -42,7 +43,7 @@ pub(super) fn agree(files: &[ParquetFile]) -> Result<(Schema, Vec<Vec<usize>>)> 
     Ok((schema, indices))
 }
 
-impl<'a> Joint<'a> {
+impl<'a> ChainColumn<'a> {
     fn new(first: &'a FileColumn, file: &'a ParquetFile) -> Self {
         // All that a column of nothing but missing values says is that values can be missing.
         let (kind, refused) = match first.kind() {
@@ -92,7 +93,7 @@ fn wider(a: Kind, b: Kind) -> Kind {
 }
 
 /// Finds the columns of the chain in `file`. Those that no file can use need not be there.
-fn join<'a>(joint: &mut [Joint<'a>], file: &'a ParquetFile, first: &str) -> Result<Vec<usize>> {
+fn join<'a>(joint: &mut [ChainColumn<'a>], file: &'a ParquetFile, first: &str) -> Result<Vec<usize>> {
     // Of two columns of one name either stands for both: neither can be used.
     let own: HashMap<&str, usize> =
         file.columns().iter().enumerate().map(|(index, column)| (column.name.as_str(), index)).collect();

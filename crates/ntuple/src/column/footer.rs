@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 32;
 
 /// Why the chunks of some leaves cannot be read, by the name of the leaf; the first reason of each.
 #[derive(Debug, Default)]
-pub(super) struct Obstacles {
+pub(super) struct UnreadableLeaves {
     /// By name of the leaf, with dots.
     pub(super) columns: BTreeMap<String, String>,
     /// Whether a place in the file is negative, which the library does not expect.
@@ -19,8 +19,8 @@ pub(super) struct Obstacles {
 }
 
 /// Looks through the footer. What cannot be parsed is left to the library, which says what is wrong with it.
-pub(super) fn obstacles(footer: &[u8]) -> Obstacles {
-    let mut found = Obstacles::default();
+pub(super) fn obstacles(footer: &[u8]) -> UnreadableLeaves {
+    let mut found = UnreadableLeaves::default();
     // FileMetaData: row_groups is 4; RowGroup: columns is 1.
     let _ = Compact(footer).fields(0, &mut |id, kind, file| match id {
         4 => file.structs(kind, 1, &mut |id, kind, group| match id {
@@ -195,7 +195,7 @@ impl<'a> Compact<'a> {
     }
 
     /// The chunks of a row group. ColumnChunk: file_path 1, meta_data 3, crypto_metadata 8, encrypted_column_metadata 9.
-    fn chunks(&mut self, kind: u8, found: &mut Obstacles) -> Option<()> {
+    fn chunks(&mut self, kind: u8, found: &mut UnreadableLeaves) -> Option<()> {
         let (count, kind) = self.list(kind)?;
         for _ in 0..count {
             (kind == STRUCT).then_some(())?;

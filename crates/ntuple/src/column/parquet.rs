@@ -4,7 +4,7 @@ use super::{
     Kind, Source, Values, arrow,
     declared::{Declared, Storage},
     decode::{Window, decode, missing},
-    footer::{Obstacles, obstacles},
+    footer::{UnreadableLeaves, obstacles},
     guard::guarded,
 };
 use base::{ErrorKind, Failure, Result};
@@ -207,7 +207,7 @@ fn read_footer(source: &dyn Source) -> Result<Vec<u8>> {
 }
 
 /// Tells why the library could not read a footer: it may be whole, and only say what the library does not know.
-fn blame(name: &str, obstacles: &Obstacles, failure: Failure) -> Failure {
+fn blame(name: &str, obstacles: &UnreadableLeaves, failure: Failure) -> Failure {
     match obstacles.columns.iter().next() {
         Some((column, why)) if failure.kind == ErrorKind::Corrupt => {
             Failure::unsupported(format!("{name}: column {column:?} {why}"))
@@ -217,7 +217,7 @@ fn blame(name: &str, obstacles: &Obstacles, failure: Failure) -> Failure {
 }
 
 /// Sorts the leaves of the schema into columns that can be used and those that cannot.
-fn survey(metadata: &ParquetMetaData, obstacles: &Obstacles) -> Vec<FileColumn> {
+fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<FileColumn> {
     let remarks = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     let schema = remarks.filter(|remark| remark.key == arrow::KEY).find_map(|remark| remark.value.as_deref());
     let durations = schema.map(arrow::durations).unwrap_or_default();

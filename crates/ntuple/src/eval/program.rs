@@ -79,7 +79,7 @@ pub(super) enum MaskFrom {
 /// A comparison of a value with a constant on its right.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Test {
-    pub(super) relation: Side,
+    pub(super) relation: Comparison,
     pub(super) constant: f64,
     /// The constant for 32-bit values: see [`Test::new`].
     pub(super) nearest: f32,
@@ -87,7 +87,7 @@ pub(super) struct Test {
 
 /// The relation of the value to the constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Comparison {
     Less,
     LessEqual,
     Greater,
@@ -97,11 +97,11 @@ pub(super) enum Side {
 impl Test {
     /// For 32-bit x and any c, `x < c` is `x < up(c)` and `x <= c` is `x <= down(c)`, where `up` and `down` are the
     /// 32-bit neighbours of c: no 32-bit number lies between c and its neighbour.
-    fn new(relation: Side, constant: f64) -> Self {
+    fn new(relation: Comparison, constant: f64) -> Self {
         let near = constant as f32;
         let nearest = match relation {
-            Side::Less | Side::GreaterEqual if f64::from(near) < constant => near.next_up(),
-            Side::LessEqual | Side::Greater if f64::from(near) > constant => near.next_down(),
+            Comparison::Less | Comparison::GreaterEqual if f64::from(near) < constant => near.next_up(),
+            Comparison::LessEqual | Comparison::Greater if f64::from(near) > constant => near.next_down(),
             _ => near,
         };
         Self { relation, constant, nearest }
@@ -226,10 +226,10 @@ impl Compiler<'_> {
             return None;
         };
         let (side, value, constant) = match (self.graph.node(a).op, self.graph.node(b).op, op) {
-            (_, Op::Const(Scalar::Float(c)), Cmp::Less) => (Side::Less, a, c),
-            (_, Op::Const(Scalar::Float(c)), Cmp::LessEqual) => (Side::LessEqual, a, c),
-            (Op::Const(Scalar::Float(c)), _, Cmp::Less) => (Side::Greater, b, c),
-            (Op::Const(Scalar::Float(c)), _, Cmp::LessEqual) => (Side::GreaterEqual, b, c),
+            (_, Op::Const(Scalar::Float(c)), Cmp::Less) => (Comparison::Less, a, c),
+            (_, Op::Const(Scalar::Float(c)), Cmp::LessEqual) => (Comparison::LessEqual, a, c),
+            (Op::Const(Scalar::Float(c)), _, Cmp::Less) => (Comparison::Greater, b, c),
+            (Op::Const(Scalar::Float(c)), _, Cmp::LessEqual) => (Comparison::GreaterEqual, b, c),
             _ => return None,
         };
         let (column, is_abs) = match self.graph.node(value).op {
@@ -390,10 +390,10 @@ mod tests {
         #[test]
         fn narrow_tests_answer_as_wide_ones(x: f32, c in prop_oneof![any::<f64>(), any::<f32>().prop_map(f64::from), -3.0..3.0f64]) {
             let wide = f64::from(x);
-            prop_assert_eq!(x < Test::new(Side::Less, c).nearest, wide < c);
-            prop_assert_eq!(x <= Test::new(Side::LessEqual, c).nearest, wide <= c);
-            prop_assert_eq!(x > Test::new(Side::Greater, c).nearest, wide > c);
-            prop_assert_eq!(x >= Test::new(Side::GreaterEqual, c).nearest, wide >= c);
+            prop_assert_eq!(x < Test::new(Comparison::Less, c).nearest, wide < c);
+            prop_assert_eq!(x <= Test::new(Comparison::LessEqual, c).nearest, wide <= c);
+            prop_assert_eq!(x > Test::new(Comparison::Greater, c).nearest, wide > c);
+            prop_assert_eq!(x >= Test::new(Comparison::GreaterEqual, c).nearest, wide >= c);
         }
     }
 }

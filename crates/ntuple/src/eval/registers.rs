@@ -3,7 +3,7 @@
 use super::{
     CHUNK_ROWS,
     kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip},
-    program::{Arg, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Side, Test},
+    program::{Arg, Comparison, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Test},
 };
 use crate::{
     column::{Array, Values, with_values},
@@ -261,10 +261,12 @@ fn relate<T: PartialOrd + Copy>(op: Cmp, out: &mut [u8], a: In<'_, T>, b: In<'_,
 fn test_column(out: &mut [u8], array: &Array, rows: Rows<'_>, is_abs: bool, test: Test) {
     let constant = (test.constant, test.nearest);
     match test.relation {
-        Side::Less => compare_column(out, array, rows, is_abs, constant, |x, c| x < c, |x, c| x < c),
-        Side::LessEqual => compare_column(out, array, rows, is_abs, constant, |x, c| x <= c, |x, c| x <= c),
-        Side::Greater => compare_column(out, array, rows, is_abs, constant, |x, c| x > c, |x, c| x > c),
-        Side::GreaterEqual => {
+        Comparison::Less => compare_column(out, array, rows, is_abs, constant, |x, c| x < c, |x, c| x < c),
+        Comparison::LessEqual => {
+            compare_column(out, array, rows, is_abs, constant, |x, c| x <= c, |x, c| x <= c)
+        }
+        Comparison::Greater => compare_column(out, array, rows, is_abs, constant, |x, c| x > c, |x, c| x > c),
+        Comparison::GreaterEqual => {
             compare_column(out, array, rows, is_abs, constant, |x, c| x >= c, |x, c| x >= c);
         }
     }

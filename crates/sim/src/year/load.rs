@@ -7,7 +7,7 @@ use super::{
 use base::{Millis, Timestamp};
 use head::pool::decide::{
     collection,
-    placement::{Purpose, Wish, place},
+    placement::{PlacementRequest, Purpose, place},
     promise::{Acknowledgement, acknowledge, promised_pieces},
     reading::{Reader, readable},
     view::{Layout, PieceState},
@@ -44,7 +44,7 @@ impl Year {
         let layout = Layout::of(self.pools[pool].policy());
         let piece_bytes = bytes / u64::from(layout.needed());
         let promised = promised_pieces(self.pools[pool].policy(), layout);
-        let wish = Wish {
+        let wish = PlacementRequest {
             pieces: layout.pieces(),
             pieces_min: promised,
             bytes: piece_bytes,
@@ -207,8 +207,13 @@ impl Year {
         self.drop_pieces(pool, file);
         let row = &self.pools[pool].files[&file];
         let (layout, bytes) = (row.layout, row.piece_bytes);
-        let wish =
-            Wish { pieces: layout.pieces(), pieces_min: 1, bytes, beside: &[], purpose: Purpose::Write };
+        let wish = PlacementRequest {
+            pieces: layout.pieces(),
+            pieces_min: 1,
+            bytes,
+            beside: &[],
+            purpose: Purpose::Write,
+        };
         let random = self.rng.next_u64();
         self.make_room(pool, bytes);
         let Ok(placed) = place(&self.pools[pool].snapshot, &wish, random) else { return };

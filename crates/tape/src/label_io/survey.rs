@@ -1,6 +1,6 @@
-//! Reading a volume without knowing what lies on it, file after file, by the labels (`spec/tape.md` §3.6).
+//! Surveys a volume: reads the files of an unknown volume one by one, by their labels (`spec/tape.md` §3.6).
 
-use super::{Data, FIRST_FILE_BLOCK, LABELS, Place, check_before, check_label};
+use super::{Data, FIRST_FILE_BLOCK, LABELS, LabelContext, check_before, check_label};
 use crate::{
     drive::{Read, TapeDrive},
     fault::Fault,
@@ -11,7 +11,7 @@ use wire::{
     media::label::{FileLabels, Hdr1, LabelName, Side},
 };
 
-/// What lies where a file may begin.
+/// The label or data found where a file may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// A whole file. The position is behind it.
@@ -24,14 +24,14 @@ pub enum Found {
 }
 
 /// Why a file could not be read to its end.
-enum Cut {
+enum Truncation {
     /// The data of the tape end in it.
     Torn,
-    /// It is not what a file is.
+    /// The labels are not those of a file.
     Fault(Fault),
 }
 
-impl From<Fault> for Cut {
+impl From<Fault> for Truncation {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
@@ -41,7 +41,7 @@ impl From<Fault> for Cut {
 pub fn begin_survey(drive: &mut dyn TapeDrive, vid: &Vid, from: AppendPoint) -> Result<bool, Fault> {
     if from.fseq == 1 {
         drive.rewind().map_err(Fault::of_drive)?;
-        let place = Place::volume(drive, vid);
+        let place = LabelContext::volume(drive, vid);
         let first = drive.read_block(&mut Vec::new());
         if first.map_err(|failure| Fault::of_drive(failure.during(&place)))? == Read::End {
             return Ok(false);
@@ -49,7 +49,7 @@ pub fn begin_survey(drive: &mut dyn TapeDrive, vid: &Vid, from: AppendPoint) -> 
     } else {
         check_label(drive, vid)?;
     }
-    let place = Place::file(drive, vid, from.fseq);
+    let place = LabelContext::file(drive, vid, from.fseq);
     check_before(drive, &place, from)?;
     Ok(true)
 }
@@ -64,28 +64,29 @@ pub fn next_file(
     point: AppendPoint,
     seen: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<Found, Fault> {
-    let place = Place::file(drive, vid, point.fseq);
+    let place = LabelContext::file(drive, vid, point.fseq);
     place.locate(drive, point.block)?;
     let mut reader = Reader { drive, place: &place };
     let mut first = Vec::new();
     let outcome = match reader.object(&mut first)? {
         Some(Read::Block(_)) => reader.file(point, first, seen),
         // The closing mark (§3.5), or nothing at all.
-        Some(_) => {
-            reader.end("the closing mark").map(|()| Found::End { has_leftover: false }).map_err(Cut::Fault)
-        }
+        Some(_) => reader
+            .end("the closing mark")
+            .map(|()| Found::End { has_leftover: false })
+            .map_err(Truncation::Fault),
         None => Ok(Found::End { has_leftover: false }),
     };
     match outcome {
         Ok(found) => Ok(found),
-        Err(Cut::Torn) => Ok(Found::End { has_leftover: true }),
-        Err(Cut::Fault(fault)) => Err(fault),
+        Err(Truncation::Torn) => Ok(Found::End { has_leftover: true }),
+        Err(Truncation::Fault(fault)) => Err(fault),
     }
 }
 
 struct Reader<'a> {
     drive: &'a mut dyn TapeDrive,
-    place: &'a Place,
+    place: &'a LabelContext,
 }
 
 impl Reader<'_> {
@@ -95,7 +96,7 @@ impl Reader<'_> {
         point: AppendPoint,
         first: Vec<u8>,
         seen: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> Result<Found, Cut> {
+    ) -> Result<Found, Truncation> {
         let hdr1 = Hdr1::decode(&first).map_err(|error| self.place.mismatch(&error.to_string()))?;
         let LabelName::File(file) = hdr1.file else { return Ok(self.prelabel(point, &hdr1)?) };
         let labels = self.headers(point, file, first)?;
@@ -125,7 +126,12 @@ impl Reader<'_> {
     }
 
     /// Reads HDR2 and UHL1, checks all three and goes to the data.
-    fn headers(&mut self, point: AppendPoint, file_id: FileId, first: Vec<u8>) -> Result<FileLabels, Cut> {
+    fn headers(
+        &mut self,
+        point: AppendPoint,
+        file_id: FileId,
+        first: Vec<u8>,
+    ) -> Result<FileLabels, Truncation> {
         let place = self.place;
         let vid = place.vid.clone();
         let mut labels = FileLabels { vid, fseq: point.fseq, file_id, block_bytes: 0 };
@@ -140,10 +146,14 @@ impl Reader<'_> {
     }
 
     /// Reads the data and the mark behind them.
-    fn data(&mut self, block_bytes: u32, seen: &mut dyn FnMut(usize) -> Result<()>) -> Result<Data, Cut> {
+    fn data(
+        &mut self,
+        block_bytes: u32,
+        seen: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Data, Truncation> {
         let mut data = Data::new(block_bytes as usize);
         let mut block = Vec::with_capacity(data.block_bytes);
-        while let Read::Block(length) = self.object(&mut block)?.ok_or(Cut::Torn)? {
+        while let Read::Block(length) = self.object(&mut block)?.ok_or(Truncation::Torn)? {
             data.add(self.place, &block)?;
             seen(length).map_err(Fault::system)?;
         }
@@ -157,16 +167,16 @@ impl Reader<'_> {
         Ok((read != Read::End).then_some(read))
     }
 
-    fn label(&mut self) -> Result<Vec<u8>, Cut> {
+    fn label(&mut self) -> Result<Vec<u8>, Truncation> {
         let mut label = Vec::new();
-        match self.object(&mut label)?.ok_or(Cut::Torn)? {
+        match self.object(&mut label)?.ok_or(Truncation::Torn)? {
             Read::Block(_) => Ok(label),
             _ => Err(self.place.mismatch("found a tape mark, expected a label").into()),
         }
     }
 
-    fn mark(&mut self, expected: &str) -> Result<(), Cut> {
-        match self.object(&mut Vec::new())?.ok_or(Cut::Torn)? {
+    fn mark(&mut self, expected: &str) -> Result<(), Truncation> {
+        match self.object(&mut Vec::new())?.ok_or(Truncation::Torn)? {
             Read::Block(length) => {
                 let what = format!("found a block of {length} bytes, expected {expected}");
                 Err(self.place.mismatch(&what).into())

@@ -16,7 +16,7 @@ use wire::control::{
 
 const _: () = assert!(FLUSH_FILES <= FILES_FOUND_LEN_MAX);
 
-/// What a survey has found.
+/// The files that a survey has found.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Not reported yet.

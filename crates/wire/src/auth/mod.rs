@@ -1,4 +1,4 @@
-//! What proves a right: capabilities, bearer tokens, and the generations of the key that signs them.
+//! Credentials: capabilities, bearer tokens, and the generations of the key that signs them.
 
 pub mod capability;
 pub mod keys;

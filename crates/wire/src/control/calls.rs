@@ -189,7 +189,7 @@ pub struct CallInfo {
     pub reply: &'static str,
     /// Who may make it.
     pub audience: Audience,
-    /// What it does.
+    /// Its roles.
     pub effect: Effect,
     /// The fields that a record of the audit log names.
     pub named: &'static [&'static str],

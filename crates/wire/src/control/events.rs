@@ -1,4 +1,4 @@
-//! What happened in the facility, for those who watch it: the newest events, which the head keeps in memory.
+//! Events of the facility: the newest ones, which the head keeps in memory.
 //!
 //! An event is a notice, not a record: it is said after what it tells is durable, but is itself lost when the head stops and when
 //! newer ones take its place. What must not be lost is in the audit log, the catalogue and the daemon's log.
@@ -111,24 +111,24 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Counts the events since the start of the head, from 1.
     pub number: u64,
     /// When it happened, by the head's clock.
     pub at: Timestamp,
-    /// What kind of thing it is.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: EventType,
     /// What it happened to, as verbs take it: a host, `POOL/PARTITION`, a drive, a volume, the number of a job, `r` and that of a
     /// tape request.
     pub subject: String,
-    /// What happened, as a sentence.
+    /// The description, as a sentence.
     pub what: String,
 }
 
-/// Tells what happened, oldest first.
+/// Returns events, oldest first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GetEvents {
     /// Only later events than the one with this number.
@@ -148,7 +148,7 @@ pub struct GetEvents {
 /// The answer to [`GetEvents`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Events {
-    /// Which start of the head this is.
+    /// The start of the head, counted.
     pub incarnation: u64,
     /// The events, [`EVENTS_TOLD_MAX`] at most.
     pub events: Vec<Event>,

@@ -7,12 +7,12 @@ use base::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a job may use.
+/// The resource limits of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
     /// CPU slots.
     pub cpus: u32,
-    /// Bytes of memory; 0 means no wish.
+    /// Bytes of memory; 0: no limit requested.
     pub memory_bytes: u64,
     /// Longest run; the job is ended after it.
     pub wall: Millis,
@@ -86,20 +86,20 @@ pub fn is_plain_name(name: &str) -> bool {
         && !name.contains(|c: char| c == '/' || c.is_control())
 }
 
-/// What a person asks for.
+/// The specification of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// For people.
     pub name: String,
     /// Program and arguments; not a shell line.
     pub command: Vec<String>,
-    /// What it may use.
+    /// Its resource limits.
     #[serde(default)]
     pub resources: Resources,
     /// All must exist at submission.
     #[serde(default)]
     pub inputs: Vec<JobInput>,
-    /// All must be there when it exits with 0.
+    /// All must exist when it exits with 0.
     #[serde(default)]
     pub outputs: Vec<JobOutput>,
     /// The job is done only when all outputs are on tape.
@@ -127,7 +127,7 @@ pub struct Submitted {
     pub job: JobId,
 }
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
@@ -143,7 +143,7 @@ pub enum JobState {
     Done,
     /// Ended badly.
     Failed,
-    /// A person ended it.
+    /// A user cancelled it.
     Cancelled,
 }
 
@@ -198,17 +198,17 @@ pub enum JobExit {
     NotStarted(Failure),
     /// It ran well but an output could not be stored.
     OutputFailed(Failure),
-    /// It used more than it may, for example of its scratch directory, and was ended: what, and how much it may.
+    /// It exceeded a limit, for example of its scratch directory, and was ended: the limit and its value.
     Limit(String),
     /// This worker does not run jobs of its owner; another one may.
     Refused(Failure),
-    /// Its shepherd died: whether it ran well is not known.
+    /// Its shepherd died; the outcome is unknown.
     Lost,
-    /// It was ended because a person cancelled the job.
+    /// It was ended because a user cancelled the job.
     Cancelled,
 }
 
-/// What the process used.
+/// The resource usage of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time of the process tree, user and system.
@@ -224,22 +224,22 @@ pub struct Usage {
 pub struct JobInfo {
     /// Its id.
     pub id: JobId,
-    /// Who submitted it.
+    /// The user who submitted it.
     pub owner: String,
-    /// What was asked for.
+    /// The specification.
     pub spec: JobSpec,
-    /// Where it is in its life.
+    /// Its state.
     pub state: JobState,
-    /// Why it is there: what it waits for, or why it failed.
+    /// The reason for the state: what the job waits for, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where it runs or ran.
+    /// The worker that runs or ran it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// How the process ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<JobExit>,
-    /// What it used.
+    /// Its resource usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// User of the worker's host whom it runs as: a name, or the number of a slot user.
@@ -263,10 +263,10 @@ pub struct JobInfo {
 /// Shows jobs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Jobs {
-    /// Only these; empty for the newest ones.
+    /// The jobs; empty for the newest ones.
     #[serde(default)]
     pub ids: Vec<JobId>,
-    /// Leave out those that are over.
+    /// Omit jobs that have ended.
     #[serde(default)]
     pub active_only: bool,
 }
@@ -299,14 +299,14 @@ pub struct CancelJob {
     pub job: JobId,
 }
 
-/// Shows what a job printed.
+/// Returns the output of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobLog {
     /// The job.
     pub job: JobId,
 }
 
-/// What a job printed: all of it, or beginning and end.
+/// The output of a job: all of it, or its beginning and end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobText {
     /// Standard output.
@@ -315,21 +315,21 @@ pub struct JobText {
     pub stderr: String,
 }
 
-/// Whose jobs a worker runs.
+/// The users whose jobs a worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobUsers {
-    /// Everybody's.
+    /// Jobs of all users.
     pub everybody: bool,
-    /// Those that the owner of the facility has submitted, as the head has proven.
+    /// Jobs that the owner of the facility submitted, as the head has authenticated.
     pub owner: bool,
-    /// Those of these users.
+    /// Jobs of these users.
     pub users: Vec<String>,
-    /// Perhaps those of other users of its host, which it cannot list: it refuses the job when it has looked.
+    /// Possibly jobs of other users of its host, whom it cannot list; it refuses a job after it looked its user up.
     pub maybe_others: bool,
-    /// Why it does not run those of others.
+    /// Why it does not run jobs of other users.
     pub why: String,
-    /// What an operator can do about that.
+    /// What an operator can do about it.
     pub hint: String,
 }
 
@@ -350,7 +350,7 @@ impl Default for JobUsers {
 /// Bytes of each output of a job that the head keeps for those who follow it. Who is further behind misses some.
 pub const OUTPUT_KEPT_BYTES_MAX: u64 = 1 << 20;
 
-/// Shows what a job that runs has printed so far, and what it prints next.
+/// Returns the output of a running job, and waits for more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FollowJob {
     /// The job.
@@ -369,7 +369,7 @@ pub struct FollowJob {
 /// The answer to [`FollowJob`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FollowedJob {
-    /// Where the job is in its life.
+    /// The state of the job.
     pub state: JobState,
     /// Which run of it this is.
     pub attempt: u32,
@@ -380,12 +380,12 @@ pub struct FollowedJob {
     pub is_all: bool,
 }
 
-/// What stands at one place of what a job prints.
+/// A piece of the output of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputPiece {
     /// First byte.
     pub start: u64,
-    /// Behind its last byte. The text need not be so long: what is no UTF-8 is replaced.
+    /// One past its last byte. The text may be shorter: invalid UTF-8 is replaced.
     pub end: u64,
     /// The text.
     pub text: String,

@@ -58,7 +58,7 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     /// What comes back.
     type Reply: Serialize + DeserializeOwned + Send + 'static;
 
-    /// What it does.
+    /// Its roles.
     const EFFECT: Effect;
     /// The fields that a record of the audit log names, in this order; all else may be long, or secret.
     const NAMED: &'static [&'static str];

@@ -3,7 +3,7 @@
 use base::{RequestId, Vid};
 use serde::{Deserialize, Serialize};
 
-/// What a drive is doing.
+/// The phase of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TapePhase {
@@ -21,7 +21,7 @@ pub enum TapePhase {
     Flushing,
     /// Taking the medium out.
     Unloading,
-    /// Needs a person.
+    /// Needs an operator.
     Stuck,
 }
 
@@ -31,7 +31,7 @@ pub enum TapePhase {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddVolumes {
-    /// What stands on their bar codes.
+    /// Their bar codes.
     pub vids: Vec<Vid>,
     /// The library that is to have them; `None`: the only one.
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct SetVolumeState {
     pub state: VolumeState,
 }
 
-/// Whether a volume may be used.
+/// The state of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeState {
@@ -68,7 +68,7 @@ pub enum VolumeState {
     Full,
     /// May be read, and may hold files that the catalogue does not know: to be surveyed.
     Unread,
-    /// Not used until a person says so.
+    /// Not used until an operator enables it.
     Suspect,
 }
 
@@ -110,18 +110,18 @@ pub struct EnableDrive {
     pub drive: String,
 }
 
-/// Has volumes surveyed: what lies behind the end that the catalogue knows is read, and what it says is taken in.
+/// Orders surveys of volumes: files beyond the end that the catalogue knows are read and added to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SurveyVolumes {
     /// These.
     pub vids: Vec<Vid>,
-    /// Also all that are suspect, and those that a restore made read only.
+    /// Include all suspect volumes, and those that a restore made read-only.
     pub all: bool,
 }
 
 /// The answer to [`SurveyVolumes`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SurveyOrdered {
-    /// What will be surveyed.
+    /// The volumes to survey.
     pub vids: Vec<Vid>,
 }

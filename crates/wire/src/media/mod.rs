@@ -1,4 +1,4 @@
-//! What lies on media: objects on disks, pieces of coded files, labels and virtual cartridges of tapes.
+//! Formats on media: objects on disks, pieces of coded files, labels and virtual cartridges of tapes.
 
 pub mod awstape;
 pub mod coded;

@@ -14,7 +14,7 @@ pub const VERSION: u32 = 3;
 /// Version of what is all of its file: releases that know no pieces read it.
 const VERSION_WHOLE: u32 = 2;
 
-/// Whose a file is, and who may use it.
+/// The owner of a file, and who may use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its owner; empty if nobody knows.
@@ -25,7 +25,7 @@ pub struct Holder {
     pub mode: u32,
 }
 
-/// Which part of a coded file an object is (spec/coded.md).
+/// The part of a coded file that an object is (spec/coded.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Piece {
@@ -33,7 +33,7 @@ pub struct Piece {
     pub coding: Coding,
     /// Bytes of a full cell.
     pub cell_bytes: u32,
-    /// Which piece this is, from 0.
+    /// The number of the piece, from 0.
     pub index: u8,
     /// Bytes of the whole file.
     pub file_bytes: u64,
@@ -50,7 +50,7 @@ impl Piece {
     }
 }
 
-/// What the namespace says of a file when an object of it is made.
+/// The metadata of a file when one of its objects is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// The file.
@@ -59,7 +59,7 @@ pub struct Label {
     pub path: FilePath,
     /// Which content this is: see [`ObjectInfo::generation`].
     pub generation: u64,
-    /// Whose it is.
+    /// Its owner.
     pub holder: Holder,
     /// Which piece of it the object is; `None`: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

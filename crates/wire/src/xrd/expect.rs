@@ -1,4 +1,4 @@
-//! What a client says of a file before it closes it (spec/xrootd.md §4.10).
+//! Size and checksum that a client expects of a file before it closes it (spec/xrootd.md §4.10).
 
 use super::{Malformed, frame::text};
 use base::Crc32c;

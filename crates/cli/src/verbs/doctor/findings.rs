@@ -1,4 +1,4 @@
-//! What the answers of the head mean: pure rules, with the clock as an argument.
+//! Rules that turn the status of the facility into findings: pure, with the clock as an argument.
 
 use crate::words::{counted, span};
 use base::{Failure, Millis, Timestamp, units::human_bytes};

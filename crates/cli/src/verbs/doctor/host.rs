@@ -1,4 +1,4 @@
-//! What only this host knows of the facility: its files, its ports, certificates and the audit log.
+//! Checks of `bp doctor` on this host: files, ports, certificates and the audit log.
 
 use super::findings::Finding;
 use crate::{
@@ -35,7 +35,7 @@ const CERTIFICATE_LEFT_MIN: Millis = Millis(15 * DAY_MS);
 /// All hosts need a new certificate of the authority before the old one ends.
 const AUTHORITY_LEFT_MIN: Millis = Millis(365 * DAY_MS);
 const DAY_MS: i64 = 86_400_000;
-/// The deed of a backup in the audit log.
+/// The action of a backup in the audit log.
 const BACKUP: &str = "backup";
 
 /// Looks at the directory of a facility, or of a host that has joined one.
@@ -287,7 +287,7 @@ mod tests {
         assert!(!backup(home.path(), day, now).is_wrong());
         assert!(backup(home.path(), day, later).is_wrong());
         let line = |at: Timestamp, refused: &str| {
-            format!("{{\"at\":{},\"door\":\"http\",\"user\":\"a\",\"deed\":\"backup\"{refused}}}\n", at.0)
+            format!("{{\"at\":{},\"door\":\"http\",\"user\":\"a\",\"action\":\"backup\"{refused}}}\n", at.0)
         };
         let file = directory.join(wire::audit::FILE);
         fs::write(&file, line(later, ",\"refused\":\"permission\"")).unwrap();

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 /// What went on all partitions.
 #[derive(Default)]
-struct Sum {
+struct CollectedTotal {
     files: u64,
     bytes: u64,
     /// Partitions with bytes that could not be freed.
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Run {
         Column::Left("last used"),
         Column::Path("file"),
     ]);
-    let (mut sum, mut from) = (Sum::default(), None);
+    let (mut sum, mut from) = (CollectedTotal::default(), None);
     loop {
         let page = page(args, from, context)?;
         if context.output.is_json() && !page.is_looking {
@@ -80,7 +80,7 @@ fn call<C: Call<Reply = Collected>>(call: &C, waits: bool, context: &mut Context
     Ok(if waits { context.control()?.call_waiting(call, WAIT)? } else { context.call(call)? })
 }
 
-fn add(page: &Collected, table: &mut Table, sum: &mut Sum) {
+fn add(page: &Collected, table: &mut Table, sum: &mut CollectedTotal) {
     let partition = page.partition.as_deref().unwrap_or_default();
     for file in &page.files {
         if sum.files < ROWS_MAX {
@@ -100,7 +100,7 @@ fn add(page: &Collected, table: &mut Table, sum: &mut Sum) {
     }
 }
 
-fn show(args: &Args, table: &Table, sum: &Sum, context: &mut Context) -> Run<()> {
+fn show(args: &Args, table: &Table, sum: &CollectedTotal, context: &mut Context) -> Run<()> {
     if !table.is_empty() {
         context.output.table(table)?;
     }
@@ -120,7 +120,7 @@ fn show(args: &Args, table: &Table, sum: &Sum, context: &mut Context) -> Run<()>
 }
 
 /// The exit code; what could not be freed is a failure.
-fn report_missing(sum: &Sum, context: &mut Context) -> u8 {
+fn report_missing(sum: &CollectedTotal, context: &mut Context) -> u8 {
     let mut code = 0;
     for (partition, bytes) in &sum.missing {
         let failure =

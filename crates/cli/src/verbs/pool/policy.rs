@@ -1,4 +1,4 @@
-//! `bp pool set`: what a pool promises and allows.
+//! `bp pool set`: changes the policy of a pool.
 
 use super::say;
 use crate::context::{Context, Run};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Store each new file as D data and P parity pieces on different disk servers instead of as replicas; P of them may
     /// be lost; `none`: replicas
     #[arg(long, value_name = "D+P")]
-    coding: Option<Wish>,
+    coding: Option<CodingArg>,
     /// Stripe each new file over N disk servers, without redundancy; 1: no striping
     #[arg(long, value_name = "N")]
     stripe: Option<u8>,
@@ -81,9 +81,9 @@ pub(crate) struct Args {
 
 /// A coding, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wish(Option<Coding>);
+struct CodingArg(Option<Coding>);
 
-impl FromStr for Wish {
+impl FromStr for CodingArg {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self> {

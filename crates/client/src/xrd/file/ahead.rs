@@ -6,8 +6,8 @@
 use super::{
     announced::Announced,
     core::Core,
-    flight::{Arrival, Flight},
-    lane::Lane,
+    flight::{InFlightRead, ReadCompletion},
+    lane::FileConnection,
     pattern::{Forecast, Pattern, ReadMode},
 };
 use crate::xrd::{
@@ -22,9 +22,9 @@ const BLOCK_BYTES_MIN: u64 = 64 << 10;
 /// Blocks of one window.
 const WINDOW_BLOCKS: u64 = 4;
 
-/// What is read ahead of one file.
+/// The read-ahead state of one file.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct ReadAhead {
     pattern: Pattern,
     /// In the order in which they will be wanted.
     blocks: VecDeque<Block>,
@@ -40,11 +40,11 @@ struct Block {
 
 #[derive(Debug)]
 enum Load {
-    Flying(Flight),
-    Here(Arc<Lane>, Chunk),
+    Flying(InFlightRead),
+    Here(Arc<FileConnection>, Chunk),
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Takes out the block that has the byte at `offset`. Those before it were passed over.
     fn take(&mut self, offset: u64) -> Option<Block> {
         let has = |block: &Block| block.range.offset <= offset && offset < block.range.end;
@@ -117,7 +117,7 @@ impl Block {
     }
 }
 
-/// What bounds reading ahead.
+/// The limits of reading ahead.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     size: u64,
@@ -173,7 +173,7 @@ impl Core {
                 Load::Flying(flight) => {
                     let lane = Arc::clone(&flight.lane);
                     match flight.arrive(wait, &mut []).await {
-                        Ok(Arrival::Data(chunk)) if chunk.filled as u64 == block.range.length() => {
+                        Ok(ReadCompletion::Data(chunk)) if chunk.filled as u64 == block.range.length() => {
                             (lane, chunk)
                         }
                         // The ordinary way has better means, and better words.
@@ -209,7 +209,7 @@ impl Core {
         }
         let Ok(lane) = self.lane(wait).await else { return };
         for range in ranges {
-            let Ok(flight) = Flight::ask(&lane, range) else { return };
+            let Ok(flight) = InFlightRead::ask(&lane, range) else { return };
             lock(&self.state().ahead).blocks.push_back(Block { range, load: Load::Flying(flight) });
         }
         // If it cannot be sent the flights tell.

@@ -2,7 +2,7 @@
 
 use super::{
     core::Core,
-    lane::Lane,
+    lane::FileConnection,
     vector::{self, Plan},
 };
 use crate::xrd::{
@@ -24,7 +24,7 @@ const BATCH_RANGES: usize = 512;
 /// How far we look for a range that the caller jumped to.
 const JUMP_MAX: usize = 4096;
 
-/// What was announced for one file.
+/// The ranges announced for one file.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
     /// Not yet asked for.
@@ -47,23 +47,23 @@ struct Batch {
 
 #[derive(Debug)]
 enum Load {
-    Flying(Arc<Lane>, Ticket),
+    Flying(Arc<FileConnection>, Ticket),
     /// Another thread waits for it.
     Taken,
-    Here(Arc<Landed>),
+    Here(Arc<VectorCompletion>),
 }
 
 /// The answer to a vector read.
 #[derive(Debug)]
-struct Landed {
-    lane: Arc<Lane>,
+struct VectorCompletion {
+    lane: Arc<FileConnection>,
     chunk: Chunk,
     plan: Arc<Plan>,
     /// Where in the buffer the data of each element begin.
     starts: Vec<usize>,
 }
 
-impl Landed {
+impl VectorCompletion {
     /// Copies `range`, which the plan covers.
     fn copy(&self, range: ByteRange, buffer: &mut [u8]) {
         let elements = &self.plan.elements;
@@ -81,7 +81,7 @@ impl Landed {
     }
 }
 
-impl Drop for Landed {
+impl Drop for VectorCompletion {
     fn drop(&mut self) {
         self.lane.mux().recycle(std::mem::take(&mut self.chunk));
     }
@@ -145,7 +145,7 @@ impl Announced {
         (!ranges.is_empty()).then(|| (Plan::new(&ranges), bytes))
     }
 
-    fn landed(&mut self, id: u64, landed: &Arc<Landed>) {
+    fn landed(&mut self, id: u64, landed: &Arc<VectorCompletion>) {
         if let Some(batch) = self.batches.iter_mut().find(|batch| batch.id == id) {
             batch.load = Load::Here(Arc::clone(landed));
         }
@@ -243,7 +243,12 @@ impl Core {
 }
 
 /// Waits for the answer to a vector read; `None` if it is not what it must be.
-async fn land(lane: Arc<Lane>, ticket: Ticket, plan: Arc<Plan>, wait: Wait) -> Option<Landed> {
+async fn land(
+    lane: Arc<FileConnection>,
+    ticket: Ticket,
+    plan: Arc<Plan>,
+    wait: Wait,
+) -> Option<VectorCompletion> {
     let Ok(Outcome::Data(chunk)) = ticket.answer(wait, &mut []).await else { return None };
     vector::scatter(&lane, &plan.elements, &chunk, |_, _| {}).ok()?;
     let mut end = 0;
@@ -253,7 +258,7 @@ async fn land(lane: Arc<Lane>, ticket: Ticket, plan: Arc<Plan>, wait: Wait) -> O
         start
     });
     let starts = starts.collect();
-    Some(Landed { lane, chunk, plan, starts })
+    Some(VectorCompletion { lane, chunk, plan, starts })
 }
 
 #[cfg(test)]

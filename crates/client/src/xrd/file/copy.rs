@@ -2,15 +2,15 @@
 
 use super::{
     core::{Core, ends_early},
-    flight::{Arrival, Flight},
-    lane::Lane,
+    flight::{InFlightRead, ReadCompletion},
+    lane::FileConnection,
 };
 use crate::xrd::{
     Options,
     mux::{Chunk, Wait},
     retry::Retry,
-    route::Waited,
-    trouble::Trouble,
+    route::WaitBudget,
+    trouble::RequestError,
 };
 use base::{ByteRange, Result};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -23,20 +23,20 @@ const STREAMS_MAX: u64 = 64;
 const NEAR: Duration = Duration::from_millis(1);
 const FAR: Duration = Duration::from_millis(10);
 
-/// What is under way of a download.
+/// The parts of a download in progress.
 struct Download {
-    flights: VecDeque<Flight>,
+    flights: VecDeque<InFlightRead>,
     /// Further connections; pieces are dealt out to them and the first one in turn.
-    more: Vec<Arc<Lane>>,
+    more: Vec<Arc<FileConnection>>,
     /// How many pieces were dealt out.
     dealt: usize,
-    /// What the sink has.
+    /// The bytes that the sink has.
     done: u64,
-    /// What was asked for.
+    /// The requested bytes.
     asked: u64,
     end: u64,
     /// How long the server makes us wait for the next bytes, if it does.
-    waited: Option<Waited>,
+    waited: Option<WaitBudget>,
 }
 
 impl Core {
@@ -77,20 +77,22 @@ impl Core {
         &self,
         download: &mut Download,
         wait: Wait,
-    ) -> Result<Option<(Arc<Lane>, Chunk)>, Trouble> {
+    ) -> Result<Option<(Arc<FileConnection>, Chunk)>, RequestError> {
         self.top_up(download, wait).await?;
         let Some(flight) = download.flights.pop_front() else { return Ok(None) };
         let (lane, range) = (Arc::clone(&flight.lane), flight.range);
         match flight.arrive(wait, &mut []).await? {
-            Arrival::Data(chunk) if chunk.filled as u64 == range.length() => {
+            ReadCompletion::Data(chunk) if chunk.filled as u64 == range.length() => {
                 (download.done, download.waited) = (range.end, None);
                 Ok(Some((lane, chunk)))
             }
-            Arrival::Data(chunk) => Err(ends_early(range.offset + chunk.filled as u64, download.end).into()),
-            Arrival::Later(span) => {
-                let waited = download.waited.get_or_insert_with(|| Waited::new(&self.options));
+            ReadCompletion::Data(chunk) => {
+                Err(ends_early(range.offset + chunk.filled as u64, download.end).into())
+            }
+            ReadCompletion::Later(span) => {
+                let waited = download.waited.get_or_insert_with(|| WaitBudget::new(&self.options));
                 waited.more(span, lane.peer(), wait).await?;
-                download.flights.push_front(Flight::ask(&lane, range)?);
+                download.flights.push_front(InFlightRead::ask(&lane, range)?);
                 lane.mux().flush()?;
                 Ok(None)
             }
@@ -98,7 +100,7 @@ impl Core {
     }
 
     /// Asks for more once half of the window is empty: requests leave several at a time.
-    async fn top_up(&self, download: &mut Download, wait: Wait) -> Result<(), Trouble> {
+    async fn top_up(&self, download: &mut Download, wait: Wait) -> Result<(), RequestError> {
         let window = self.options.window_chunks() * (1 + download.more.len());
         if download.asked >= download.end || download.flights.len() > window / 2 {
             return Ok(());
@@ -110,7 +112,7 @@ impl Core {
             let range = ByteRange { offset: download.asked, end };
             let turn = download.dealt % (1 + download.more.len());
             let lane = turn.checked_sub(1).map_or(&first, |index| &download.more[index]);
-            download.flights.push_back(Flight::ask(lane, range)?);
+            download.flights.push_back(InFlightRead::ask(lane, range)?);
             download.asked = end;
             download.dealt += 1;
         }
@@ -121,14 +123,14 @@ impl Core {
     /// Opens the file on further connections, if that pays for `bytes`. Fewer than wanted are no failure.
     ///
     /// They are sessions of their own; where a server lets connections be bound to one session, this is the place.
-    async fn more_lanes(&self, bytes: u64, wait: Wait) -> Vec<Arc<Lane>> {
+    async fn more_lanes(&self, bytes: u64, wait: Wait) -> Vec<Arc<FileConnection>> {
         let mut lanes = Vec::new();
         let Ok(first) = self.lane(wait).await else { return lanes };
         let streams = self.streams(&first, bytes);
         let options =
             Options { connections_max: streams.max(self.options.connections_max), ..self.options.clone() };
         while !self.is_writable() && lanes.len() + 1 < usize::from(streams) {
-            match Lane::open(&self.url, &options, self.flags, 0, wait).await {
+            match FileConnection::open(&self.url, &options, self.flags, 0, wait).await {
                 Ok(lane) if self.check_same(&lane).is_ok() => lanes.push(Arc::new(lane)),
                 _ => break,
             }
@@ -137,7 +139,7 @@ impl Core {
     }
 
     /// Connections for a download of `bytes`.
-    fn streams(&self, lane: &Lane, bytes: u64) -> u16 {
+    fn streams(&self, lane: &FileConnection, bytes: u64) -> u16 {
         let round_trip = lane.mux().greeting.round_trip;
         let chosen = match self.options.streams {
             0 if lane.mux().is_loopback() || round_trip < NEAR => 1,

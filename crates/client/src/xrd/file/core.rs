@@ -1,12 +1,12 @@
 //! What the blocking and the async face of a file have in common.
 
-use super::{ahead::Ahead, lane::Lane};
+use super::{ahead::ReadAhead, lane::FileConnection};
 use crate::xrd::{
     Options, XrdUrl, connections,
     mux::Wait,
     process::{PerProcess, lock},
     retry::Retry,
-    trouble::Trouble,
+    trouble::RequestError,
 };
 use base::{Crc32c, Failure, Result};
 use std::sync::{Arc, Mutex};
@@ -28,12 +28,12 @@ pub(in crate::xrd) struct Core {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// `None`: to be opened again.
-    lane: Mutex<Option<Arc<Lane>>>,
+    lane: Mutex<Option<Arc<FileConnection>>>,
     /// Why what was written must not be committed.
     spoiled: Mutex<Option<Failure>>,
     /// The sum of what was written, as long as that went from the start to the end.
     pub(super) sent: Mutex<Sent>,
-    pub(super) ahead: Mutex<Ahead>,
+    pub(super) ahead: Mutex<ReadAhead>,
 }
 
 /// The sum of what was written from the start of the file on; `None` once something was written elsewhere.
@@ -54,7 +54,7 @@ impl Core {
         mode: u16,
         wait: Wait,
     ) -> Result<Arc<Self>> {
-        let lane = Lane::open(url, options, flags, mode, wait).await;
+        let lane = FileConnection::open(url, options, flags, mode, wait).await;
         let lane = Arc::new(lane.map_err(|trouble| trouble.during(format!("open {url}")))?);
         let (stat, server) = (lane.stat.clone(), lane.peer().to_owned());
         let state = State { lane: Mutex::new(Some(lane)), ..State::default() };
@@ -107,11 +107,11 @@ impl Core {
     }
 
     /// The file as it is open now; opened again if that is necessary.
-    pub(super) async fn lane(&self, wait: Wait) -> Result<Arc<Lane>, Trouble> {
+    pub(super) async fn lane(&self, wait: Wait) -> Result<Arc<FileConnection>, RequestError> {
         if let Some(lane) = self.usable()? {
             return Ok(lane);
         }
-        let lane = Lane::open(&self.url, &self.options, self.flags, 0, wait).await?;
+        let lane = FileConnection::open(&self.url, &self.options, self.flags, 0, wait).await?;
         self.check_same(&lane)?;
         let lane = Arc::new(lane);
         let mut current = lock(&self.state().lane);
@@ -127,7 +127,7 @@ impl Core {
     }
 
     /// The file as it is open now, if it can be used. What was opened for writing cannot be opened again.
-    fn usable(&self) -> Result<Option<Arc<Lane>>, Trouble> {
+    fn usable(&self) -> Result<Option<Arc<FileConnection>>, RequestError> {
         if self.is_writable() && self.state.is_inherited() {
             return Err(connections::inherited("the file").into());
         }
@@ -142,10 +142,10 @@ impl Core {
     /// After a trouble: waits. What cannot be used any more is opened again by who needs it next.
     pub(super) async fn recover(
         &self,
-        trouble: Trouble,
+        trouble: RequestError,
         retry: &mut Retry,
         wait: Wait,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         if self.is_writable() && trouble.is_broken() {
             let failure = Failure::from(trouble);
             return Err(Failure { hint: None, ..failure }
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Fails if the file that was opened again is another one.
-    pub(super) fn check_same(&self, lane: &Lane) -> Result<(), Trouble> {
+    pub(super) fn check_same(&self, lane: &FileConnection) -> Result<(), RequestError> {
         let (before, now) = (&self.stat, &lane.stat);
         // Servers number their files each in its own way.
         let is_other = lane.peer() == self.server && before.id != now.id;
@@ -198,7 +198,12 @@ impl Core {
         self.change("sync", wait, |lane| Request::Sync(lane.handle)).await
     }
 
-    async fn change(&self, operation: &str, wait: Wait, make: impl Fn(&Lane) -> Request) -> Result<()> {
+    async fn change(
+        &self,
+        operation: &str,
+        wait: Wait,
+        make: impl Fn(&FileConnection) -> Request,
+    ) -> Result<()> {
         let lane = self.lane(wait).await.map_err(|trouble| self.failed(operation, trouble))?;
         let request = make(&lane);
         let outcome = lane.call(&request, &self.options, wait).await;

@@ -1,9 +1,9 @@
 //! A read that is under way.
 
-use super::lane::{Lane, refused};
+use super::lane::{FileConnection, refused};
 use crate::xrd::{
     mux::{Chunk, Outcome, Piece, Sink, Ticket, Wait},
-    trouble::Trouble,
+    trouble::RequestError,
 };
 use base::{ByteRange, Failure};
 use std::{sync::Arc, time::Duration};
@@ -11,23 +11,23 @@ use wire::xrd::{Page, Pgread, Read, Request, decode_in_place, encoded_bytes};
 
 /// A read that is under way.
 #[derive(Debug)]
-pub(super) struct Flight {
-    pub(super) lane: Arc<Lane>,
+pub(super) struct InFlightRead {
+    pub(super) lane: Arc<FileConnection>,
     ticket: Ticket,
     pub(super) range: ByteRange,
 }
 
-/// How a read ended.
-pub(super) enum Arrival {
+/// The result of a read.
+pub(super) enum ReadCompletion {
     /// The bytes that did not go straight to their place.
     Data(Chunk),
     /// Nothing came; ask again after this.
     Later(Duration),
 }
 
-impl Flight {
+impl InFlightRead {
     /// Asks for `range`, which is at most 1 GiB long; the request leaves with the next flush of the connection.
-    pub(super) fn ask(lane: &Arc<Lane>, range: ByteRange) -> Result<Self, Trouble> {
+    pub(super) fn ask(lane: &Arc<FileConnection>, range: ByteRange) -> Result<Self, RequestError> {
         if lane.has_pages {
             return Self::ask_pages(lane, range, false);
         }
@@ -38,7 +38,7 @@ impl Flight {
         Ok(Self { lane: Arc::clone(lane), ticket, range })
     }
 
-    fn ask_pages(lane: &Arc<Lane>, range: ByteRange, is_retry: bool) -> Result<Self, Trouble> {
+    fn ask_pages(lane: &Arc<FileConnection>, range: ByteRange, is_retry: bool) -> Result<Self, RequestError> {
         let length = range.length() as u32;
         let read = Pgread { handle: lane.handle, offset: range.offset, length, path_id: 0, is_retry };
         let sink = Sink::Data { wanted: encoded_bytes(range.offset, length as usize) };
@@ -51,22 +51,31 @@ impl Flight {
     }
 
     /// Waits for the data; those of `pieces` may go straight to their places.
-    pub(super) async fn arrive(self, wait: Wait, pieces: &mut [Piece<'_>]) -> Result<Arrival, Trouble> {
+    pub(super) async fn arrive(
+        self,
+        wait: Wait,
+        pieces: &mut [Piece<'_>],
+    ) -> Result<ReadCompletion, RequestError> {
         // Pages are longer on the wire than their places, and nothing goes there that was not checked.
         let pieces = if self.lane.has_pages { &mut [] } else { pieces };
         match self.ticket.answer(wait, pieces).await? {
             Outcome::Data(chunk) if self.lane.has_pages => {
-                Ok(Arrival::Data(checked(&self.lane, self.range, chunk, wait).await?))
+                Ok(ReadCompletion::Data(checked(&self.lane, self.range, chunk, wait).await?))
             }
-            Outcome::Data(chunk) => Ok(Arrival::Data(chunk)),
-            Outcome::AgainAfter(span) => Ok(Arrival::Later(span)),
+            Outcome::Data(chunk) => Ok(ReadCompletion::Data(chunk)),
+            Outcome::AgainAfter(span) => Ok(ReadCompletion::Later(span)),
             outcome => Err(refused(&self.lane, outcome)),
         }
     }
 }
 
 /// The data of a page read; pages that do not match their checksums are read once more.
-async fn checked(lane: &Arc<Lane>, range: ByteRange, chunk: Chunk, wait: Wait) -> Result<Chunk, Trouble> {
+async fn checked(
+    lane: &Arc<FileConnection>,
+    range: ByteRange,
+    chunk: Chunk,
+    wait: Wait,
+) -> Result<Chunk, RequestError> {
     let (mut chunk, bad) = decode(lane, range.offset, chunk)?;
     for page in bad {
         tracing::warn!(
@@ -75,7 +84,7 @@ async fn checked(lane: &Arc<Lane>, range: ByteRange, chunk: Chunk, wait: Wait) -
             "a page arrived damaged; reading it again"
         );
         let again = ByteRange { offset: page.offset, end: page.offset + page.length as u64 };
-        let flight = Flight::ask_pages(lane, again, true)?;
+        let flight = InFlightRead::ask_pages(lane, again, true)?;
         lane.mux().flush()?;
         let outcome = flight.ticket.answer(wait, &mut []).await?;
         let Outcome::Data(found) = outcome else { return Err(refused(lane, outcome)) };
@@ -95,7 +104,11 @@ async fn checked(lane: &Arc<Lane>, range: ByteRange, chunk: Chunk, wait: Wait) -
 }
 
 /// Takes the checksums out of what arrived from `offset` on; returns the pages that do not match.
-fn decode(lane: &Arc<Lane>, offset: u64, mut chunk: Chunk) -> Result<(Chunk, Vec<Page>), Trouble> {
+fn decode(
+    lane: &Arc<FileConnection>,
+    offset: u64,
+    mut chunk: Chunk,
+) -> Result<(Chunk, Vec<Page>), RequestError> {
     let (mut from, mut to, mut bad) = (0, 0, Vec::new());
     let parts = std::mem::take(&mut chunk.parts);
     if parts.iter().map(|(_, length)| length).sum::<usize>() != chunk.filled {

@@ -4,8 +4,8 @@ use crate::xrd::{
     Options, XrdUrl,
     connections::{Lease, Purpose},
     mux::{Mux, Outcome, Sink, Wait},
-    route::{Again, Answered, Reply, call, route},
-    trouble::Trouble,
+    route::{Reply, RetryRule, ServerReply, call, route},
+    trouble::RequestError,
     url::check_path,
 };
 use base::Failure;
@@ -23,7 +23,7 @@ const CONFIG_BYTES_MAX: usize = 64 << 10;
 
 /// A file as it is open on one connection.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct FileConnection {
     lease: Lease,
     pub(super) handle: FileHandle,
     pub(super) stat: StatInfo,
@@ -35,7 +35,7 @@ pub(super) struct Lane {
     pub(super) has_pages: bool,
 }
 
-impl Lane {
+impl FileConnection {
     /// Opens `url`, wherever servers send us.
     pub(super) async fn open(
         url: &XrdUrl,
@@ -43,7 +43,7 @@ impl Lane {
         flags: OpenFlags,
         mode: u16,
         wait: Wait,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, RequestError> {
         check_path(&url.path)?;
         let is_writable = !flags.contains(OpenFlags::READ);
         let purpose = if is_writable { Purpose::Write } else { Purpose::Read };
@@ -52,7 +52,8 @@ impl Lane {
             let flags = flags.with(OpenFlags::RETURN_STAT);
             Request::Open(Open { mode, flags, flags2: 0, template: FileHandle::default(), target })
         };
-        let Answered { lease, body } = route(url, options, purpose, Again::Harmless, &make, wait).await?;
+        let ServerReply { lease, body } =
+            route(url, options, purpose, RetryRule::Harmless, &make, wait).await?;
         let answer = OpenAnswer::parse(&body)?;
         let (handle, stat) = (answer.handle, StatInfo::default());
         let (is_closed, is_gone) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -88,7 +89,7 @@ impl Lane {
     }
 
     /// Asks what the server offers beyond the protocol, once for each connection.
-    async fn ask_features(&self, options: &Options, wait: Wait) -> Result<(), Trouble> {
+    async fn ask_features(&self, options: &Options, wait: Wait) -> Result<(), RequestError> {
         if self.mux().features.get().is_some() {
             return Ok(());
         }
@@ -99,7 +100,7 @@ impl Lane {
                 String::from_utf8_lossy(&body).into_owned()
             }
             // Servers of others need not know what that is.
-            Ok(_) | Err(Trouble::Refused(_)) => String::new(),
+            Ok(_) | Err(RequestError::Refused(_)) => String::new(),
             Err(trouble) => return Err(trouble),
         };
         let features = features.trim_end_matches('\0').replace([',', ';'], " ");
@@ -109,7 +110,7 @@ impl Lane {
     }
 
     /// Attributes now.
-    pub(super) async fn stat_now(&self, options: &Options, wait: Wait) -> Result<StatInfo, Trouble> {
+    pub(super) async fn stat_now(&self, options: &Options, wait: Wait) -> Result<StatInfo, RequestError> {
         let stat = Stat { subject: Subject::Handle(self.handle), is_filesystem: false };
         let body = self.call(&Request::Stat(stat), options, wait).await?;
         let text = String::from_utf8_lossy(&body);
@@ -122,7 +123,7 @@ impl Lane {
         request: &Request,
         options: &Options,
         wait: Wait,
-    ) -> Result<Vec<u8>, Trouble> {
+    ) -> Result<Vec<u8>, RequestError> {
         match call(self.mux(), request, options, wait).await? {
             Reply::Done(body) => Ok(body),
             Reply::Redirect(_) => Err(self.moved()),
@@ -130,9 +131,12 @@ impl Lane {
     }
 
     /// Takes note that the open file is somewhere else now; this is its trouble. It must be opened again.
-    pub(super) fn moved(&self) -> Trouble {
+    pub(super) fn moved(&self) -> RequestError {
         self.is_gone.store(true, Ordering::Release);
-        Trouble::Broken(Failure::unavailable(format!("server {}: the open file was redirected", self.peer())))
+        RequestError::Broken(Failure::unavailable(format!(
+            "server {}: the open file was redirected",
+            self.peer()
+        )))
     }
 
     /// Closes, and waits for the answer. With `expected` the server is told first what it should have got.
@@ -141,7 +145,7 @@ impl Lane {
         expected: Option<String>,
         options: &Options,
         wait: Wait,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         if let Some(text) = expected {
             let args = text.into_bytes();
             let query = Request::Query(Query { code: QueryCode::OpaqueFile, handle: self.handle, args });
@@ -162,7 +166,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for FileConnection {
     fn drop(&mut self) {
         let mux = self.lease.mux();
         if self.is_closed.load(Ordering::Acquire) || !mux.is_ours() || mux.is_broken() {
@@ -180,7 +184,7 @@ impl Drop for Lane {
 }
 
 /// The failure in an outcome that is no data.
-pub(super) fn refused(lane: &Lane, outcome: Outcome) -> Trouble {
+pub(super) fn refused(lane: &FileConnection, outcome: Outcome) -> RequestError {
     match outcome {
         Outcome::Failed(failure) => failure.during(format!("server {}", lane.peer())).into(),
         Outcome::Redirect(_) => lane.moved(),

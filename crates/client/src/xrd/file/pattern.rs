@@ -23,10 +23,10 @@ const REPEATS_MIN: u32 = 3;
 /// Strided reads that are asked for ahead.
 const STRIDES_MAX: u64 = 64;
 
-/// What will probably be read next.
+/// A forecast of the next reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Forecast {
-    /// Nobody knows.
+    /// No forecast.
     Nothing,
     /// The bytes that follow, so many.
     Onward(u64),
@@ -39,7 +39,7 @@ pub(super) enum Forecast {
     },
 }
 
-/// What was read, as far as it matters.
+/// The history of reads that the forecast uses.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
     mode: ReadMode,
@@ -92,7 +92,7 @@ impl Pattern {
         Forecast::Strided { stride, count: self.count }
     }
 
-    /// What was read ahead was not wanted.
+    /// The ranges read ahead were not used.
     pub(super) fn collapse(&mut self) {
         (self.window, self.count) = (0, 0);
     }

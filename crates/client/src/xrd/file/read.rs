@@ -2,14 +2,14 @@
 
 use super::{
     core::{Core, ends_early},
-    flight::{Arrival, Flight},
-    lane::Lane,
+    flight::{InFlightRead, ReadCompletion},
+    lane::FileConnection,
 };
 use crate::xrd::{
     mux::{Piece, Wait},
     retry::Retry,
-    route::Waited,
-    trouble::Trouble,
+    route::WaitBudget,
+    trouble::RequestError,
 };
 use base::{ByteRange, Failure, Result};
 use std::{collections::VecDeque, sync::Arc};
@@ -30,7 +30,8 @@ impl Core {
     /// A file that is only read ends where it did when it was opened.
     pub(super) async fn read_now(&self, offset: u64, buffer: &mut [u8], wait: Wait) -> Result<usize> {
         let length = buffer.len();
-        let read = |trouble: Trouble| self.failed(&format!("read {length} bytes at {offset} of"), trouble);
+        let read =
+            |trouble: RequestError| self.failed(&format!("read {length} bytes at {offset} of"), trouble);
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -57,7 +58,7 @@ impl Core {
     }
 
     /// Fails if `count` bytes are fewer than the file had in `range` when it was opened for reading.
-    fn check_end(&self, range: ByteRange, count: usize) -> Result<usize, Trouble> {
+    fn check_end(&self, range: ByteRange, count: usize) -> Result<usize, RequestError> {
         let (end, wanted_end) = (range.offset + count as u64, range.end.min(self.size()));
         if end < wanted_end && !self.is_writable() {
             return Err(ends_early(end, wanted_end).into());
@@ -68,12 +69,12 @@ impl Core {
     /// Asks for all pieces that are missing, with a window of them under way.
     async fn fill(
         &self,
-        lane: &Arc<Lane>,
+        lane: &Arc<FileConnection>,
         fill: &mut Fill<'_>,
         retry: &mut Retry,
         wait: Wait,
-    ) -> Result<(), Trouble> {
-        let waited = Waited::new(&self.options);
+    ) -> Result<(), RequestError> {
+        let waited = WaitBudget::new(&self.options);
         let mut flights = VecDeque::new();
         let mut next = fill.done;
         for piece in &mut fill.pieces[next..] {
@@ -88,7 +89,7 @@ impl Core {
             let Some(flight) = flights.pop_front() else { break };
             let done = fill.done;
             match flight.arrive(wait, &mut fill.pieces[done..next]).await? {
-                Arrival::Data(chunk) => {
+                ReadCompletion::Data(chunk) => {
                     let piece = &mut fill.pieces[done];
                     let bytes = chunk.bytes();
                     piece.target[piece.filled..piece.filled + bytes.len()].copy_from_slice(bytes);
@@ -98,7 +99,7 @@ impl Core {
                     lane.mux().recycle(chunk);
                     retry.progress();
                 }
-                Arrival::Later(span) => {
+                ReadCompletion::Later(span) => {
                     waited.more(span, lane.peer(), wait).await?;
                     fill.pieces[done].filled = 0;
                     flights.push_front(fill.ask(lane, done)?);
@@ -115,10 +116,10 @@ impl Core {
 }
 
 impl Fill<'_> {
-    fn ask(&mut self, lane: &Arc<Lane>, index: usize) -> Result<Flight, Trouble> {
+    fn ask(&mut self, lane: &Arc<FileConnection>, index: usize) -> Result<InFlightRead, RequestError> {
         let piece = &mut self.pieces[index];
         let offset = self.offset + (index * self.chunk) as u64;
-        let flight = Flight::ask(lane, ByteRange { offset, end: offset + piece.target.len() as u64 })?;
+        let flight = InFlightRead::ask(lane, ByteRange { offset, end: offset + piece.target.len() as u64 })?;
         piece.stream = flight.stream();
         Ok(flight)
     }

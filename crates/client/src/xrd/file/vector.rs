@@ -2,13 +2,13 @@
 
 use super::{
     core::Core,
-    lane::{Lane, refused},
+    lane::{FileConnection, refused},
 };
 use crate::xrd::{
     mux::{Chunk, Outcome, Sink, Ticket, Wait},
     retry::Retry,
-    route::Waited,
-    trouble::Trouble,
+    route::WaitBudget,
+    trouble::RequestError,
 };
 use base::{
     ByteRange, Failure, Result,
@@ -148,14 +148,14 @@ impl Core {
     /// Asks for the elements from `done` on, with several requests under way, and puts them where they belong.
     async fn gather(
         &self,
-        lane: &Arc<Lane>,
+        lane: &Arc<FileConnection>,
         plan: &Plan,
         done: &mut usize,
         (ranges, buffers): (&[ByteRange], &mut [&mut [u8]]),
         retry: &mut Retry,
         wait: Wait,
-    ) -> Result<(), Trouble> {
-        let waited = Waited::new(&self.options);
+    ) -> Result<(), RequestError> {
+        let waited = WaitBudget::new(&self.options);
         let rest = Plan { elements: plan.elements[*done..].to_vec(), order: Vec::new() };
         let lengths: Vec<_> = rest.batches().iter().map(|batch| batch.len()).collect();
         let mut lengths = lengths.into_iter();
@@ -196,20 +196,20 @@ impl Core {
 }
 
 /// Asks for `len` elements from `start` on.
-fn ask(lane: &Arc<Lane>, plan: &Plan, start: usize, len: usize) -> Result<Batch, Trouble> {
+fn ask(lane: &Arc<FileConnection>, plan: &Plan, start: usize, len: usize) -> Result<Batch, RequestError> {
     let ticket = enqueue(lane, &plan.elements[start..start + len])?;
     Ok(Batch { ticket, start, len })
 }
 
 /// Asks for `ranges`; the request leaves with the next flush.
-pub(super) fn enqueue(lane: &Arc<Lane>, ranges: &[ByteRange]) -> Result<Ticket, Trouble> {
+pub(super) fn enqueue(lane: &Arc<FileConnection>, ranges: &[ByteRange]) -> Result<Ticket, RequestError> {
     let elements = elements(lane, ranges);
     let bytes: usize = elements.iter().map(|element| element.length as usize + VECTOR_ELEMENT_BYTES).sum();
     let request = Request::Readv(Readv { elements, path_id: 0 });
     lane.mux().enqueue(&request, Sink::Data { wanted: bytes })
 }
 
-fn elements(lane: &Lane, ranges: &[ByteRange]) -> Vec<VectorElement> {
+fn elements(lane: &FileConnection, ranges: &[ByteRange]) -> Vec<VectorElement> {
     let element = |range: &ByteRange| VectorElement {
         handle: lane.handle,
         length: range.length() as u32,
@@ -220,11 +220,11 @@ fn elements(lane: &Lane, ranges: &[ByteRange]) -> Vec<VectorElement> {
 
 /// Takes an answer apart: every element with its data.
 pub(super) fn scatter(
-    lane: &Lane,
+    lane: &FileConnection,
     ranges: &[ByteRange],
     chunk: &Chunk,
     mut each: impl FnMut(ByteRange, &[u8]),
-) -> Result<(), Trouble> {
+) -> Result<(), RequestError> {
     let mut rest = chunk.bytes();
     for (range, element) in ranges.iter().zip(elements(lane, ranges)) {
         let end = VECTOR_ELEMENT_BYTES + element.length as usize;

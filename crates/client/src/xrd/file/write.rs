@@ -2,13 +2,13 @@
 
 use super::{
     core::Core,
-    lane::{Lane, refused},
+    lane::{FileConnection, refused},
 };
 use crate::xrd::{
     mux::{Outcome, Sink, Ticket, Wait},
     process::lock,
     task::{in_thread, now},
-    trouble::Trouble,
+    trouble::RequestError,
 };
 use base::{ByteRange, Failure, Result};
 use std::{collections::VecDeque, io::IoSlice, sync::Arc};
@@ -41,7 +41,12 @@ impl Upload {
     }
 
     /// Sends `data`, at most a chunk.
-    pub(in crate::xrd) async fn send(&mut self, core: &Core, data: &[u8], wait: Wait) -> Result<(), Trouble> {
+    pub(in crate::xrd) async fn send(
+        &mut self,
+        core: &Core,
+        data: &[u8],
+        wait: Wait,
+    ) -> Result<(), RequestError> {
         let lane = core.lane(wait).await?;
         let room = core.options.window_bytes.saturating_sub(data.len());
         self.settle(&lane, room, wait).await?;
@@ -63,7 +68,12 @@ impl Upload {
     }
 
     /// Waits for answers until at most `bytes` are in flight.
-    async fn settle(&mut self, lane: &Arc<Lane>, bytes: usize, wait: Wait) -> Result<(), Trouble> {
+    async fn settle(
+        &mut self,
+        lane: &Arc<FileConnection>,
+        bytes: usize,
+        wait: Wait,
+    ) -> Result<(), RequestError> {
         while self.bytes_in_flight > bytes || self.is_answered() {
             let Some(Sent { ticket, range, pages }) = self.in_flight.pop_front() else { break };
             let answer = acknowledged(lane, ticket, wait).await?;
@@ -81,7 +91,7 @@ impl Upload {
     }
 
     /// Waits for every answer.
-    pub(in crate::xrd) async fn finish(&mut self, core: &Core, wait: Wait) -> Result<(), Trouble> {
+    pub(in crate::xrd) async fn finish(&mut self, core: &Core, wait: Wait) -> Result<(), RequestError> {
         if self.in_flight.is_empty() {
             return Ok(());
         }
@@ -96,7 +106,11 @@ impl Upload {
 }
 
 /// Waits for the answer to a write.
-async fn acknowledged(lane: &Arc<Lane>, ticket: Ticket, wait: Wait) -> Result<Vec<u8>, Trouble> {
+async fn acknowledged(
+    lane: &Arc<FileConnection>,
+    ticket: Ticket,
+    wait: Wait,
+) -> Result<Vec<u8>, RequestError> {
     match ticket.answer(wait, &mut []).await? {
         Outcome::Body(answer) => Ok(answer),
         Outcome::AgainAfter(_) => {
@@ -109,12 +123,12 @@ async fn acknowledged(lane: &Arc<Lane>, ticket: Ticket, wait: Wait) -> Result<Ve
 
 /// Sends the pages again that the server's answer lists as damaged.
 async fn send_again(
-    lane: &Arc<Lane>,
+    lane: &Arc<FileConnection>,
     range: ByteRange,
     pages: &[u8],
     answer: &[u8],
     wait: Wait,
-) -> Result<(), Trouble> {
+) -> Result<(), RequestError> {
     let bad = parse_bad_pages(answer)?;
     if bad.is_empty() {
         return Ok(());
@@ -142,19 +156,24 @@ async fn send_again(
 }
 
 async fn submit_pages(
-    lane: &Arc<Lane>,
+    lane: &Arc<FileConnection>,
     offset: u64,
     pages: &[u8],
     is_retry: bool,
     wait: Wait,
-) -> Result<Ticket, Trouble> {
+) -> Result<Ticket, RequestError> {
     let length = pages.len() as u32;
     let write = Pgwrite { handle: lane.handle, offset, path_id: 0, is_retry, length };
     submit(lane, Request::Pgwrite(write), pages, wait).await
 }
 
 /// Sends a request with its data. Sending may block, so for a task a thread does it.
-async fn submit(lane: &Arc<Lane>, request: Request, data: &[u8], wait: Wait) -> Result<Ticket, Trouble> {
+async fn submit(
+    lane: &Arc<FileConnection>,
+    request: Request,
+    data: &[u8],
+    wait: Wait,
+) -> Result<Ticket, RequestError> {
     let sink = Sink::Gather { max: ANSWER_BYTES_MAX };
     if wait == Wait::Thread {
         return lane.mux().submit_with(&request, &[IoSlice::new(data)], sink);
@@ -165,7 +184,7 @@ async fn submit(lane: &Arc<Lane>, request: Request, data: &[u8], wait: Wait) -> 
 
 impl Core {
     /// Adds to the sum of what was written, if somebody will ask for it.
-    fn sum_up(&self, lane: &Lane, offset: u64, data: &[u8]) {
+    fn sum_up(&self, lane: &FileConnection, offset: u64, data: &[u8]) {
         let mut sent = lock(&self.state().sent);
         sent.0 = match sent.0 {
             Some((end, sum)) if end == offset && lane.has_feature("expect") => {
@@ -181,7 +200,7 @@ impl Core {
         outcome.map_err(|trouble| self.write_failed(trouble))
     }
 
-    async fn write_all(&self, upload: &mut Upload, data: &[u8], wait: Wait) -> Result<(), Trouble> {
+    async fn write_all(&self, upload: &mut Upload, data: &[u8], wait: Wait) -> Result<(), RequestError> {
         for chunk in data.chunks(self.options.chunk()) {
             upload.send(self, chunk, wait).await?;
         }
@@ -189,11 +208,11 @@ impl Core {
     }
 
     /// A write failed: what the file holds is not known, so it must not be committed.
-    pub(in crate::xrd) fn write_failed(&self, trouble: Trouble) -> Failure {
+    pub(in crate::xrd) fn write_failed(&self, trouble: RequestError) -> Failure {
         let failure = match trouble {
-            Trouble::Broken(failure) => Failure { hint: None, ..failure }
+            RequestError::Broken(failure) => Failure { hint: None, ..failure }
                 .hint("the server discards files that were not closed; write the file again"),
-            Trouble::Refused(failure) => failure,
+            RequestError::Refused(failure) => failure,
         };
         let failure = self.failed("write", failure);
         if self.is_writable() {

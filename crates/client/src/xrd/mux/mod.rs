@@ -18,7 +18,7 @@ pub(super) use receive::Piece;
 pub(super) use table::{Chunk, Outcome, Sink};
 pub(super) use ticket::{Ticket, Wait};
 
-use super::{Options, process::lock, transport::Transport, trouble::Trouble};
+use super::{Options, process::lock, transport::Transport, trouble::RequestError};
 use base::Failure;
 use receive::Receiver;
 use std::{
@@ -54,7 +54,7 @@ pub(super) struct Mux {
     pid: u32,
     transport: Transport,
     pub(super) greeting: Greeting,
-    /// What our own servers offer beyond the protocol; asked once.
+    /// The extensions of our own servers; queried once.
     pub(super) features: OnceLock<String>,
     progress_timeout: Duration,
     wait_max: Duration,
@@ -66,7 +66,7 @@ pub(super) struct Mux {
     pub(super) users: AtomicUsize,
     /// Belongs to one file that is being written.
     pub(super) is_exclusive: AtomicBool,
-    /// When the last user left.
+    /// When the connection became idle.
     pub(super) idle_since: Mutex<Instant>,
 }
 
@@ -111,7 +111,7 @@ impl Mux {
         self.transport.is_loopback()
     }
 
-    /// Whether somebody receives, for tests.
+    /// Whether a thread receives, for tests.
     #[cfg(test)]
     pub(super) fn is_led(&self) -> bool {
         lock(&self.table).is_led
@@ -165,10 +165,10 @@ impl Mux {
     }
 
     /// Gives the connection up because of what the peer said or did; whoever waits is told.
-    pub(super) fn break_off(&self, failure: Failure) -> Trouble {
+    pub(super) fn break_off(&self, failure: Failure) -> RequestError {
         let failure = lock(&self.table).break_off(failure);
         self.transport.shut();
-        Trouble::Broken(failure)
+        RequestError::Broken(failure)
     }
 
     /// The failure of a server that does not keep to the protocol.

@@ -34,7 +34,7 @@ pub(in crate::xrd) struct Piece<'a> {
     pub(in crate::xrd) filled: usize,
 }
 
-/// What was received and not yet looked at.
+/// Received bytes that were not parsed yet.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     buffer: Vec<u8>,
@@ -75,8 +75,8 @@ pub(super) fn settle(table: &mut Table, pieces: &mut [Piece<'_>]) {
     }
 }
 
-/// Where the bytes of a frame go.
-enum Place {
+/// The destination of the bytes of a frame.
+enum PayloadTarget {
     /// To the thread that receives, piece number so.
     Piece(usize),
     /// To a buffer of the request.
@@ -178,23 +178,23 @@ impl Mux {
         let (place, mut chunk) = self.place(frame, pieces)?;
         let mut body = None;
         match place {
-            Place::Piece(index) => {
+            PayloadTarget::Piece(index) => {
                 let piece = &mut pieces[index];
                 let target = &mut piece.target[piece.filled..piece.filled + frame.length];
                 self.fill(rx, target, frame.next_header)?;
                 piece.filled += frame.length;
             }
-            Place::Chunk => {
+            PayloadTarget::Chunk => {
                 let end = chunk.filled + frame.length;
                 self.fill(rx, &mut chunk.buffer[chunk.filled..end], frame.next_header)?;
                 chunk.filled = end;
                 chunk.parts.extend(frame.offset.map(|offset| (offset, frame.length)));
             }
-            Place::Body(mut bytes) => {
+            PayloadTarget::Body(mut bytes) => {
                 self.gather(rx, frame.length, &mut bytes)?;
                 body = Some(bytes);
             }
-            Place::Away => self.skip(rx, frame.length)?,
+            PayloadTarget::Away => self.skip(rx, frame.length)?,
         }
         let mut table = lock(&self.table);
         table.touch(stream, Instant::now());
@@ -216,32 +216,32 @@ impl Mux {
     }
 
     /// Where the bytes of a frame go, and the buffer of the request, which is the receiver's meanwhile.
-    fn place(&self, frame: Frame, pieces: &[Piece<'_>]) -> Result<(Place, super::Chunk), Failure> {
+    fn place(&self, frame: Frame, pieces: &[Piece<'_>]) -> Result<(PayloadTarget, super::Chunk), Failure> {
         let mut table = lock(&self.table);
         let Some(slot) = table.awaited(frame.stream) else {
             drop(table);
             return Err(self.nonsense("an answer to nothing that was asked"));
         };
         if slot.is_unwanted {
-            return Ok((Place::Away, super::Chunk::default()));
+            return Ok((PayloadTarget::Away, super::Chunk::default()));
         }
         let end = slot.total + frame.length;
         match slot.sink {
             Sink::Gather { max } if end <= max => {
                 let body = std::mem::take(&mut slot.body);
-                Ok((Place::Body(body), super::Chunk::default()))
+                Ok((PayloadTarget::Body(body), super::Chunk::default()))
             }
             Sink::Data { wanted } if end <= wanted => {
                 let mut chunk = std::mem::take(&mut slot.chunk);
                 let stream = frame.stream.number();
                 let piece = pieces.iter().position(|piece| piece.stream == stream);
                 if let (Some(index), None, 0) = (piece, frame.offset, chunk.filled) {
-                    return Ok((Place::Piece(index), chunk));
+                    return Ok((PayloadTarget::Piece(index), chunk));
                 }
                 if chunk.buffer.is_empty() {
                     chunk.buffer = table.buffer(wanted);
                 }
-                Ok((Place::Chunk, chunk))
+                Ok((PayloadTarget::Chunk, chunk))
             }
             _ => {
                 drop(table);

@@ -1,7 +1,7 @@
 //! Requests to the server: small ones are sent together, whoever they are from.
 
 use super::{Mux, table::Sink, ticket::Ticket};
-use crate::xrd::{process::lock, trouble::Trouble};
+use crate::xrd::{process::lock, trouble::RequestError};
 use base::Failure;
 use std::{
     io::{ErrorKind, IoSlice},
@@ -19,14 +19,18 @@ impl Mux {
         self: &Arc<Self>,
         request: &Request,
         sink: Sink,
-    ) -> Result<Ticket, Trouble> {
+    ) -> Result<Ticket, RequestError> {
         let stream = lock(&self.table).add(sink, Instant::now())?;
         lock(&self.outbox).extend_from_slice(&request.encode(StreamId::of(stream)));
         Ok(Ticket::new(self, stream))
     }
 
     /// Sends a request at once.
-    pub(in crate::xrd) fn submit(self: &Arc<Self>, request: &Request, sink: Sink) -> Result<Ticket, Trouble> {
+    pub(in crate::xrd) fn submit(
+        self: &Arc<Self>,
+        request: &Request,
+        sink: Sink,
+    ) -> Result<Ticket, RequestError> {
         let ticket = self.enqueue(request, sink)?;
         self.flush()?;
         Ok(ticket)
@@ -38,7 +42,7 @@ impl Mux {
         request: &Request,
         data: &[IoSlice<'_>],
         sink: Sink,
-    ) -> Result<Ticket, Trouble> {
+    ) -> Result<Ticket, RequestError> {
         let stream = lock(&self.table).add(sink, Instant::now())?;
         let ticket = Ticket::new(self, stream);
         let header = request.encode(StreamId::of(stream));
@@ -56,7 +60,7 @@ impl Mux {
     }
 
     /// Sends what is in the outbox, unless another thread is at it: that one looks again when it has finished.
-    pub(in crate::xrd) fn flush(&self) -> Result<(), Trouble> {
+    pub(in crate::xrd) fn flush(&self) -> Result<(), RequestError> {
         while !lock(&self.outbox).is_empty() {
             let _sending = match self.sending.try_lock() {
                 Ok(guard) => guard,
@@ -75,7 +79,7 @@ impl Mux {
     }
 
     /// Sends all `parts`, one after the other. The caller holds `sending`.
-    fn send_all(&self, parts: &mut [IoSlice<'_>]) -> Result<(), Trouble> {
+    fn send_all(&self, parts: &mut [IoSlice<'_>]) -> Result<(), RequestError> {
         let mut rest = parts;
         IoSlice::advance_slices(&mut rest, 0);
         let mut progress = Instant::now();
@@ -97,11 +101,11 @@ impl Mux {
     }
 
     /// Waits until the server takes more. It may not do so before somebody takes its answers, so we do that meanwhile.
-    fn wait_to_send(&self, progress: Instant) -> Result<(), Trouble> {
+    fn wait_to_send(&self, progress: Instant) -> Result<(), RequestError> {
         let leads = {
             let mut table = lock(&self.table);
             if let Some(failure) = &table.broken {
-                return Err(Trouble::Broken(failure.clone()));
+                return Err(RequestError::Broken(failure.clone()));
             }
             !std::mem::replace(&mut table.is_led, true)
         };
@@ -131,7 +135,7 @@ impl Mux {
         }
     }
 
-    fn unsent(&self, why: impl std::fmt::Display) -> Trouble {
+    fn unsent(&self, why: impl std::fmt::Display) -> RequestError {
         self.break_off(Failure::unavailable(format!("send to {}: {why}", self.greeting.peer)))
     }
 }

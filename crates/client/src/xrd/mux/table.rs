@@ -1,6 +1,6 @@
 //! The requests whose answers are awaited, and who waits for them.
 
-use super::Trouble;
+use super::RequestError;
 use base::{Failure, PageBuffer, Result};
 use std::{
     task::Waker,
@@ -16,7 +16,7 @@ const SPARES_MAX: usize = 16;
 /// A request that is left alone for this many times the longest silence is lost, whatever else arrives.
 const LOST_FACTOR: u32 = 10;
 
-/// Where the body of an answer goes.
+/// The destination of the body of an answer.
 #[derive(Debug)]
 pub(in crate::xrd) enum Sink {
     /// Kept whole, up to `max` bytes.
@@ -31,7 +31,7 @@ pub(in crate::xrd) enum Sink {
     },
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(in crate::xrd) enum Outcome {
     /// The body of the answer, kept whole.
@@ -61,7 +61,7 @@ impl Chunk {
     }
 }
 
-/// Who waits for an answer.
+/// The waiter for an answer.
 #[derive(Debug)]
 pub(super) enum Waiter {
     Thread(Thread),
@@ -89,7 +89,7 @@ pub(super) struct Slot {
     pub(super) total: usize,
     pub(super) outcome: Option<Outcome>,
     waiter: Option<Waiter>,
-    /// Nobody wants the answer any more.
+    /// The request was abandoned.
     pub(super) is_unwanted: bool,
     sent: Instant,
     progress: Instant,
@@ -118,13 +118,13 @@ impl Slot {
     }
 }
 
-/// All requests of a connection, and who receives.
+/// All requests of a connection, and the thread that receives.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// By stream; stream 0 belongs to nobody.
     slots: Vec<Option<Slot>>,
     free: Vec<u16>,
-    /// Somebody receives.
+    /// A thread receives.
     pub(super) is_led: bool,
     /// Threads that wait while somebody else receives, by stream.
     followers: Vec<u16>,
@@ -141,9 +141,9 @@ pub(super) struct Table {
 
 impl Table {
     /// Gives a request its stream.
-    pub(super) fn add(&mut self, sink: Sink, now: Instant) -> Result<u16, Trouble> {
+    pub(super) fn add(&mut self, sink: Sink, now: Instant) -> Result<u16, RequestError> {
         if let Some(failure) = &self.broken {
-            return Err(Trouble::Broken(failure.clone()));
+            return Err(RequestError::Broken(failure.clone()));
         }
         if self.slots.is_empty() {
             self.slots.push(None);
@@ -212,14 +212,14 @@ impl Table {
     }
 
     /// Takes what became of a request; its stream is free again.
-    pub(super) fn take(&mut self, stream: u16) -> Result<Outcome, Trouble> {
+    pub(super) fn take(&mut self, stream: u16) -> Result<Outcome, RequestError> {
         let outcome = self.slot(stream).and_then(|slot| slot.outcome.take());
         match outcome {
             Some(outcome) => {
                 self.release(stream);
                 Ok(outcome)
             }
-            None => Err(Trouble::Broken(
+            None => Err(RequestError::Broken(
                 self.broken
                     .clone()
                     .unwrap_or_else(|| Failure::internal("an answer was taken before it was there")),

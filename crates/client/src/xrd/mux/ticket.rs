@@ -1,7 +1,7 @@
 //! A claim to the answer of one request.
 
 use super::{Mux, Outcome, Piece, table::Waiter};
-use crate::xrd::{process::lock, trouble::Trouble};
+use crate::xrd::{process::lock, trouble::RequestError};
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -41,7 +41,7 @@ impl Ticket {
         mut self,
         wait: Wait,
         pieces: &mut [Piece<'_>],
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<Outcome, RequestError> {
         match wait {
             Wait::Thread => self.mux.wait(self.stream, pieces),
             Wait::Task => std::future::poll_fn(|context| self.poll(context)).await,

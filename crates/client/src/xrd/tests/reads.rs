@@ -136,7 +136,7 @@ impl Checked<'_> {
 
 /// Every so many data requests go wrong, each in its own way.
 fn faults(every: usize) -> impl Fn(usize) -> Fault {
-    let kinds = [Fault::Cut(0), Fault::Again, Fault::Cut(5), Fault::Late, Fault::Cut(3000)];
+    let kinds = [Fault::Cut(0), Fault::RetryRule, Fault::Cut(5), Fault::Late, Fault::Cut(3000)];
     move |number| match number % every {
         0 if number > 0 => kinds[number / every % kinds.len()],
         _ => Fault::None,

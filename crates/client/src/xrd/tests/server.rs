@@ -125,7 +125,7 @@ pub(super) enum Fault {
     /// It sends so many bytes of the answer and closes the connection.
     Cut(usize),
     /// It asks to come again at once.
-    Again,
+    RetryRule,
     /// It sends the answer as late as it can: announced first.
     Late,
     /// A bit of the data flips on the way, if they are pages.
@@ -261,7 +261,9 @@ impl Host {
                     bytes.truncate(length);
                     (bytes, false)
                 }
-                Fault::Again => (Answer::Wait { seconds: 0, message: String::new() }.encode(stream), true),
+                Fault::RetryRule => {
+                    (Answer::Wait { seconds: 0, message: String::new() }.encode(stream), true)
+                }
                 Fault::Late => {
                     let later = Answer::Later { stream, answer: Box::new(answer) };
                     ([Answer::WaitResp { seconds: 60 }, later].map(|part| part.encode(stream)).concat(), true)

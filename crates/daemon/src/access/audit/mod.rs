@@ -31,11 +31,11 @@ const REFUSED_LEN_MAX: usize = 1024;
 /// Least time between two writes.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Where doors note what was done. Clones lead to the same log; the default leads nowhere.
+/// A handle to the audit log. Clones share it; the default drops all records.
 #[derive(Clone, Default)]
 pub struct Audit {
-    deeds: Option<Arc<Queue>>,
-    /// Of those who have proven nothing.
+    actions: Option<Arc<Queue>>,
+    /// The log of unauthenticated peers.
     refused: Option<Arc<Queue>>,
 }
 
@@ -60,20 +60,20 @@ enum Order {
 impl Audit {
     /// Notes something, or counts it as lost if the log is behind.
     pub fn note(&self, record: impl FnOnce() -> Record) {
-        if self.deeds.is_none() && self.refused.is_none() {
+        if self.actions.is_none() && self.refused.is_none() {
             return;
         }
         let record = record();
-        let queue = if refused::is_of_nobody(&record) { &self.refused } else { &self.deeds };
+        let queue = if refused::is_of_nobody(&record) { &self.refused } else { &self.actions };
         if let Some(queue) = queue {
             queue.put(record);
         }
     }
 }
 
-/// Somebody at a door, for records.
+/// The peer of a door, for audit records.
 #[derive(Debug, Clone, Copy)]
-pub struct Visitor<'a> {
+pub struct AuditedPeer<'a> {
     /// The door.
     pub door: &'static str,
     /// From where.
@@ -82,16 +82,16 @@ pub struct Visitor<'a> {
     pub user: &'a str,
 }
 
-impl Visitor<'_> {
+impl AuditedPeer<'_> {
     /// A record without an outcome.
     #[must_use]
-    pub fn record(&self, at: Timestamp, deed: &'static str, what: &str) -> Record {
+    pub fn record(&self, at: Timestamp, action: &'static str, what: &str) -> Record {
         Record {
             at,
             door: self.door.into(),
             address: self.address.map(|address| address.to_canonical()),
             user: self.user.to_owned(),
-            deed: deed.into(),
+            action: action.into(),
             what: what.to_owned(),
             to: None,
             refused: None,
@@ -117,7 +117,7 @@ impl Writer {
         let mut writer = Self { audit: Audit::default(), threads: Vec::new() };
         if config.files > 0 {
             let files = Files::open(&directory, FILE, (config.file_size.0, config.files))?;
-            writer.audit.deeds = Some(writer.thread(("audit", QUEUE_LEN_MAX), files, write)?);
+            writer.audit.actions = Some(writer.thread(("audit", QUEUE_LEN_MAX), files, write)?);
         }
         if config.files > 0 && config.refused_files > 0 {
             let size = (config.refused_file_size.0, config.refused_files);
@@ -175,7 +175,7 @@ fn write(mut files: Files, orders: &mpsc::Receiver<Order>, lost: &AtomicU64) {
         let missing = lost.swap(0, Ordering::Relaxed) + files.take_unwritten();
         if missing > 0 {
             warn!(missing, "audit records were lost");
-            let visitor = Visitor { door: "audit", address: None, user: "audit" };
+            let visitor = AuditedPeer { door: "audit", address: None, user: "audit" };
             files.write(&visitor.record(last, "lost", &format!("{missing} records")).line());
         }
         files.flush();
@@ -197,8 +197,8 @@ mod tests {
         AuditConfig { file_size: Size(file_size), files, refused_files: 0, ..AuditConfig::default() }
     }
 
-    fn visitor() -> Visitor<'static> {
-        Visitor { door: "root", address: Some("::ffff:192.0.2.1".parse().unwrap()), user: "ann" }
+    fn visitor() -> AuditedPeer<'static> {
+        AuditedPeer { door: "root", address: Some("::ffff:192.0.2.1".parse().unwrap()), user: "ann" }
     }
 
     fn lines(directory: &Path, file: &str) -> Vec<Record> {
@@ -271,7 +271,7 @@ mod tests {
         let config = AuditConfig { refused_file_size: Size(1 << 16), refused_files: 2, ..config(1 << 16, 2) };
         let writer = Writer::start(directory.path(), &config).unwrap();
         let (audit, refused) = (writer.audit(), Failure::permission("no"));
-        let nobody = Visitor { user: "nobody", ..visitor() };
+        let nobody = AuditedPeer { user: "nobody", ..visitor() };
         audit.note(|| visitor().record(Timestamp(1), "remove", "/precious"));
         for number in 0..1000 {
             let name = format!("/{}", "x".repeat(number % 1000));
@@ -279,8 +279,8 @@ mod tests {
         }
         audit.note(|| visitor().record(Timestamp(3), "read", "/a").with_outcome(Some(&refused)));
         writer.stop();
-        let deeds: Vec<_> = lines(directory.path(), FILE).into_iter().map(|record| record.at.0).collect();
-        assert_eq!(deeds, [1, 3], "what a user was refused stays among the deeds");
+        let actions: Vec<_> = lines(directory.path(), FILE).into_iter().map(|record| record.at.0).collect();
+        assert_eq!(actions, [1, 3], "what a user was refused stays among the actions");
         let refused = lines(directory.path(), REFUSED_FILE);
         assert_eq!((refused.len(), refused[0].count), (2, None));
         assert_eq!(refused[1].count, Some(999));
@@ -292,11 +292,11 @@ mod tests {
         let files = Files::open(&directory.path().join(DIRECTORY), FILE, (1 << 16, 2)).unwrap();
         let (records, orders) = mpsc::sync_channel(2);
         let audit =
-            Audit { deeds: Some(Arc::new(Queue { records, lost: AtomicU64::new(0) })), refused: None };
+            Audit { actions: Some(Arc::new(Queue { records, lost: AtomicU64::new(0) })), refused: None };
         for number in 0..5 {
             audit.note(|| visitor().record(Timestamp(number), "read", "/a"));
         }
-        let queue = audit.deeds.unwrap();
+        let queue = audit.actions.unwrap();
         assert_eq!(queue.lost.load(Ordering::Relaxed), 3);
         let thread = std::thread::spawn({
             let queue = Arc::clone(&queue);
@@ -306,7 +306,7 @@ mod tests {
         thread.join().unwrap();
         let lines = lines(directory.path(), "audit.jsonl");
         assert_eq!(lines.len(), 3);
-        assert_eq!((&*lines[2].deed, &*lines[2].what), ("lost", "3 records"));
+        assert_eq!((&*lines[2].action, &*lines[2].what), ("lost", "3 records"));
     }
 
     #[test]

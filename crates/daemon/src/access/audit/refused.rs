@@ -1,9 +1,9 @@
-//! What nobody was refused: kept apart from what was done, and told together.
+//! Refusals of unauthenticated peers: kept in a file of their own, several in one line.
 //!
 //! Whoever can reach a door can be refused there as often as they like. So refusals of those who have proven nothing go to
 //! files of their own, where the first of a kind from an address is a line, and all that follow within [`WINDOW`] are one.
 
-use super::{Order, Visitor, file::Files};
+use super::{AuditedPeer, Order, file::Files};
 use base::{ErrorKind, Millis, Timestamp};
 use net::unproven::Source;
 use std::{
@@ -23,7 +23,7 @@ const WINDOW: Millis = Millis::from_seconds(10);
 const WINDOWS_MAX: usize = 1024;
 /// How often windows that have ended are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Whoever proves nothing.
+/// The name of an unauthenticated user.
 const NOBODY: &str = "nobody";
 
 /// Whether a record is of a refusal of somebody who has proven nothing.
@@ -128,7 +128,7 @@ pub(super) fn write(mut files: Files, orders: &Receiver<Order>, lost: &AtomicU64
 fn note_lost(files: &mut Files, lost: &AtomicU64, now: Timestamp) {
     let missing = lost.swap(0, Ordering::Relaxed) + files.take_unwritten();
     if missing > 0 {
-        let visitor = Visitor { door: "audit", address: None, user: "audit" };
+        let visitor = AuditedPeer { door: "audit", address: None, user: "audit" };
         files.write(&visitor.record(now, "lost", &format!("{missing} refusals")).line());
     }
 }
@@ -144,7 +144,7 @@ mod tests {
             door: "http".into(),
             address: Some([192, 0, 2, last].into()),
             user: NOBODY.to_owned(),
-            deed: "read".into(),
+            action: "read".into(),
             what: format!("/{at}"),
             to: None,
             refused: Some(refused),

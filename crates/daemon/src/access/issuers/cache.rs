@@ -1,4 +1,4 @@
-//! When the keys of an issuer are good, and when they are asked for: a pure function of what is known and the time.
+//! The cache of an issuer's keys: when they are valid and when to fetch them, as a pure function of state and time.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Issuers of tokens that the facility believes: what their tokens mean here, and the keys that they sign with.
+//! Trusted token issuers: how their subjects map to users, and the keys that they sign with.
 //!
 //! A token is looked at only if it names one of them. An issuer says where its keys are, and may send us on: every address obeys the
 //! reach rule. Keys are fetched by https,
@@ -29,13 +29,13 @@ const WAIT_DEADLINE: Duration = Duration::from_secs(20);
 /// The path below an issuer's URL where it says where its keys are.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// All issuers that are believed.
+/// All trusted issuers.
 #[derive(Default)]
 pub struct Issuers {
-    known: Vec<Known>,
+    known: Vec<CachedKeys>,
 }
 
-struct Known {
+struct CachedKeys {
     issuer: Issuer,
     audiences: Vec<String>,
     authorities: Option<PathBuf>,
@@ -51,7 +51,7 @@ impl Issuers {
     /// `reach` says where their keys may lie.
     pub fn new(configs: &[IssuerConfig], own: &[String], reach: &ReachRule) -> Result<Self> {
         let known = configs.iter().map(|config| {
-            Ok(Known {
+            Ok(CachedKeys {
                 issuer: config.issuer()?,
                 audiences: own.iter().chain(&config.audiences).cloned().collect(),
                 authorities: Some(config.ca.clone()).filter(|path| !path.as_os_str().is_empty()),
@@ -69,7 +69,7 @@ impl Issuers {
         self.known.is_empty()
     }
 
-    /// Whom a token speaks of.
+    /// The identity that a token stands for.
     pub async fn admit(&self, token: Presented<'_>, now: Timestamp) -> Result<Person> {
         let known = self.known.iter().find(|known| known.issuer.url == token.issuer()).ok_or_else(|| {
             Failure::permission(format!(
@@ -109,7 +109,7 @@ impl Issuers {
     }
 }
 
-impl Known {
+impl CachedKeys {
     fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The top of the page: who this is, the figures, and what needs a person.
+//! The top of the page: the name of the facility, its figures, and the problems that need an operator.
 
 use super::words::{Tone, age, bar, clock, count, counted, percent, room_bar};
 use base::units::human_bytes;
@@ -79,14 +79,14 @@ fn tile(title: &str, figure: &str, remark: &str, bar: Markup) -> Markup {
     html! { div.tile { span.title { (title) } b { (figure) } span.remark { (remark) } (bar) } }
 }
 
-/// One thing that a person should look at.
+/// A problem that needs an operator.
 struct Trouble {
     thing: String,
     what: String,
     command: Option<String>,
 }
 
-/// What needs a person, and the command that deals with it. Nothing when all is well.
+/// Returns the problems that need an operator, each with its command.
 pub(super) fn attention(status: &Status) -> Markup {
     let troubles = troubles(status);
     let left = troubles.len().saturating_sub(ATTENTION_LINES_MAX);

@@ -4,7 +4,7 @@ use base::{Civil, Millis, Timestamp, units::human_span};
 use maud::{Markup, html};
 use wire::control::{JobExit, JobState, RequestInfo, RequestState, TapePhase, VolumeState};
 
-/// How a thing is doing; the style sheet has a colour for each.
+/// The severity of a state; the style sheet has a colour for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Quiet,

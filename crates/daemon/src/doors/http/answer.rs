@@ -78,16 +78,16 @@ fn add_status_fields(status: StatusCode, headers: &mut HeaderMap) {
 
 /// Goes with an answer of several statuses, for the audit log: a part of the request was refused, and why.
 #[derive(Debug, Clone)]
-pub(super) struct InPart(Failure);
+pub(super) struct PartialFailure(Failure);
 
-impl InPart {
+impl PartialFailure {
     /// The answer to a request of which a part was refused.
     pub(super) fn refused(mut response: Response, failure: Failure) -> Response {
         response.extensions_mut().insert(Self(failure));
         response
     }
 
-    /// What was refused of a request on a path, if anything was.
+    /// Returns the failure of a request on a path.
     pub(super) fn failure_of(outcome: &Answer) -> Option<&Failure> {
         match outcome {
             Ok(response) => response.extensions().get::<Self>().map(|part| &part.0),
@@ -129,7 +129,7 @@ struct Details<'a> {
 }
 
 impl Problem {
-    /// What failed.
+    /// The failure.
     pub(super) fn failure(&self) -> &Failure {
         &self.failure
     }

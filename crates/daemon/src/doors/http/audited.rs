@@ -1,7 +1,7 @@
 //! Requests of the HTTP door in the audit log: what changes something, what is refused, and opens.
 
 use super::{HttpDoor, Peer, guard::caller::Caller};
-use crate::access::audit::Visitor;
+use crate::access::audit::AuditedPeer;
 use axum::http::Method;
 use base::{ErrorKind, Failure};
 use serde_json::Value;
@@ -10,8 +10,8 @@ use wire::control::{Audience, Call, Effect};
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;
 
-/// Who asked for what.
-pub(super) struct Deed<'a> {
+/// An action for the audit log.
+pub(super) struct AuditedAction<'a> {
     pub(super) peer: Option<Peer>,
     pub(super) user: &'a str,
     pub(super) verb: &'static str,
@@ -20,13 +20,13 @@ pub(super) struct Deed<'a> {
 }
 
 impl HttpDoor {
-    /// Notes a deed with its outcome.
-    pub(super) fn note(&self, deed: &Deed<'_>, failure: Option<&Failure>) {
+    /// Notes an action with its outcome.
+    pub(super) fn note(&self, action: &AuditedAction<'_>, failure: Option<&Failure>) {
         self.audit.note(|| {
-            let address = deed.peer.and_then(|peer| peer.address).map(|address| address.ip());
-            let visitor = Visitor { door: "http", address, user: deed.user };
-            let mut record = visitor.record(self.authenticator.now(), deed.verb, deed.what);
-            record.to = deed.to.map(str::to_owned);
+            let address = action.peer.and_then(|peer| peer.address).map(|address| address.ip());
+            let visitor = AuditedPeer { door: "http", address, user: action.user };
+            let mut record = visitor.record(self.authenticator.now(), action.verb, action.what);
+            record.to = action.to.map(str::to_owned);
             record.with_outcome(failure)
         });
     }
@@ -40,24 +40,24 @@ impl HttpDoor {
         }
         let call = serde_json::to_value(call).unwrap_or_default();
         let (peer, user) = (caller.peer, caller.name());
-        let deed = |what, to| Deed { peer, user: &user, verb: C::NAME, what, to };
+        let action = |what, to| AuditedAction { peer, user: &user, verb: C::NAME, what, to };
         let Some(paths) = call.get("paths").and_then(Value::as_array) else {
             let (what, to) = told(C::NAMED, &call);
-            return self.note(&deed(&what, to.as_deref()), failure);
+            return self.note(&action(&what, to.as_deref()), failure);
         };
         // One path may be refused where another is not.
         let reply = outcome.ok().and_then(|reply| serde_json::to_value(reply).ok()).unwrap_or_default();
         for (index, path) in paths.iter().filter_map(Value::as_str).enumerate() {
             let own = reply.get("files").and_then(|files| files.get(index)?.get("failure"));
             let own: Option<Failure> = own.and_then(|own| serde_json::from_value(own.clone()).ok());
-            self.note(&deed(path, None), failure.or(own.as_ref()));
+            self.note(&action(path, None), failure.or(own.as_ref()));
         }
     }
 
     /// Notes a request on a path.
-    pub(super) fn note_path(&self, method: &Method, deed: &Deed<'_>, failure: Option<&Failure>) {
+    pub(super) fn note_path(&self, method: &Method, action: &AuditedAction<'_>, failure: Option<&Failure>) {
         if !is_look(method) || !is_dull(failure) {
-            self.note(deed, failure);
+            self.note(action, failure);
         }
     }
 }

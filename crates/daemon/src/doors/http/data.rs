@@ -1,7 +1,7 @@
 //! The door of a disk server away from the head: objects by capability; everything else is asked for at the head.
 
 use super::{
-    HttpDoor, Peer, Standing,
+    ConnectionTrust, HttpDoor, Peer,
     answer::{Answer, Problem},
     dav::properties::href,
     file::{read, write},
@@ -54,7 +54,9 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         door,
     };
     let signed = request.cap().map(str::to_owned);
-    if let Some(Standing(place)) = parts.extensions.get().filter(|Standing(place)| !place.is_proven()) {
+    if let Some(ConnectionTrust(place)) =
+        parts.extensions.get().filter(|ConnectionTrust(place)| !place.is_proven())
+    {
         // A capability is all the proof that there is here.
         match signed.as_deref().filter(|signed| request.door.files.objects().is_for_us(signed)) {
             Some(_) => place.prove()?,

@@ -12,12 +12,12 @@ mod serve;
 mod tpc;
 
 pub use guard::origin::DoorNames;
-use serve::Standing;
+use serve::ConnectionTrust;
 pub use serve::{Peer, serve, serve_local};
 pub use tpc::RemoteTrust;
 
 use crate::{
-    access::{audit::Audit, identity::Authenticator, key::Key, roster::Roster},
+    access::{audit::Audit, host_registry::HostRegistry, identity::Authenticator, key::Key},
     doors::files::Files,
     hosts::JoinService,
     metrics::DoorCounters,
@@ -32,7 +32,7 @@ use file::segments::Budget;
 use net::shutdown::Token;
 use std::sync::Arc;
 
-/// What every handler needs.
+/// The state that all handlers share.
 pub struct HttpDoor {
     files: Arc<Files>,
     key: Key,
@@ -48,12 +48,12 @@ pub struct HttpDoor {
     /// By which name the head knows this host, if names are not known here.
     host: String,
     /// Hosts that joined.
-    roster: Roster,
-    /// What it takes to let hosts join; without it nobody can.
+    host_registry: HostRegistry,
+    /// The join service; without it no host can join.
     join_service: Option<JoinService>,
     /// Whether missing directories of a file are made.
     makes_parents: bool,
-    /// Where it is noted what was done.
+    /// The audit log.
     audit: Audit,
 }
 
@@ -72,7 +72,7 @@ impl HttpDoor {
             remote: tpc::Remote::new(RemoteTrust::default()),
             head: String::new(),
             host: String::new(),
-            roster: Roster::default(),
+            host_registry: HostRegistry::default(),
             join_service: None,
             makes_parents: false,
             audit: Audit::default(),
@@ -120,8 +120,8 @@ impl HttpDoor {
 
     /// Lets hosts join.
     #[must_use]
-    pub fn with_hosts(mut self, roster: Roster, join_service: JoinService) -> Self {
-        self.roster = roster;
+    pub fn with_hosts(mut self, host_registry: HostRegistry, join_service: JoinService) -> Self {
+        self.host_registry = host_registry;
         self.join_service = Some(join_service);
         self
     }

@@ -2,8 +2,8 @@
 
 use super::{
     HttpDoor, Peer,
-    answer::{Answer, InPart, METHODS, Problem},
-    audited::{self, Deed},
+    answer::{Answer, METHODS, PartialFailure, Problem},
+    audited::{self, AuditedAction},
     dav::{copy, properties},
     file::{read, write},
     guard::caller::Caller,
@@ -181,8 +181,9 @@ pub(super) async fn handle(
     door.counters.http.took(started.elapsed());
     let outcome = outcome.map_err(|problem| if is_create_only { problem.of_creator() } else { problem });
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
-    let deed = Deed { peer, user: &user, verb: audited::verb(&method), what: &what, to: to.as_deref() };
-    door.note_path(&method, &deed, InPart::failure_of(&outcome));
+    let action =
+        AuditedAction { peer, user: &user, verb: audited::verb(&method), what: &what, to: to.as_deref() };
+    door.note_path(&method, &action, PartialFailure::failure_of(&outcome));
     outcome.unwrap_or_else(|problem| match &problem.failure().at {
         // Of two paths one may be here, and the other one is named with this server.
         Some(at) if !matches!(method.as_str(), "COPY" | "MOVE") => sent_to_head(at, &target),

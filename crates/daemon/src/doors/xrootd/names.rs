@@ -1,4 +1,4 @@
-//! What carries out requests on names at the XRootD door.
+//! Handlers of requests on names at the XRootD door.
 
 use super::{RootDoor, opens::refused};
 use base::{ErrorKind, Failure, FilePath, Result};
@@ -56,7 +56,7 @@ impl RootDoor {
     /// The same, if the head can say it on this thread. A refusal is left to the other way, which notes it.
     pub(super) fn stat_here(&self, head: &Head, who: &Principal, path: &FilePath) -> Option<StatInfo> {
         let version = head.namespace_version();
-        let entry = head.call_here(who, control::GetEntry { path: path.clone() })?.ok()?;
+        let entry = head.call_inline(who, control::GetEntry { path: path.clone() })?.ok()?;
         let stat = stat_of(who, &entry);
         self.stats.keep(version, who, path, &stat);
         Some(stat)

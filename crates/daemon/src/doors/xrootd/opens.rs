@@ -2,7 +2,7 @@
 
 use super::{
     DoorFile, DoorSession, RootDoor,
-    audit::{Deed, Weight},
+    audit::{AuditLevel, AuditedAction},
     here,
     tpc::ThirdParty,
 };
@@ -58,8 +58,8 @@ impl RootDoor {
         opened: &Result<Opened<DoorFile>>,
     ) {
         let verb = if is_read(request) { "read" } else { "write" };
-        let deed = Deed { session, user, verb, weight: Weight::Change };
-        self.note(&deed, (request.path.as_str(), None), opened.as_ref().err());
+        let action = AuditedAction { session, user, verb, weight: AuditLevel::Change };
+        self.note(&action, (request.path.as_str(), None), opened.as_ref().err());
     }
 
     async fn open_for_reading(

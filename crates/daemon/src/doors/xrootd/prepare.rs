@@ -1,4 +1,4 @@
-//! `prepare`: staging, evicting, taking wishes back, and what has become of them.
+//! `prepare`: staging, evicting, cancelling, and the state of requests.
 
 use super::{RootDoor, requests::Outcome};
 use base::{Cause, ErrorKind, Failure, FilePath, Millis, Result};

@@ -3,7 +3,7 @@
 
 use super::{
     DoorSession, RootDoor,
-    audit::{Deed, Weight},
+    audit::{AuditLevel, AuditedAction},
 };
 use crate::access::identity::Identity;
 use base::{Failure, FilePath, Result};
@@ -49,7 +49,7 @@ struct Row<'a> {
     /// What the audit log calls the request.
     verb: &'static str,
     /// When the audit log notes it.
-    weight: Weight,
+    weight: AuditLevel,
     /// What a token must allow. A request without a path needs a good token.
     rights: Vec<(Right, &'a FilePath)>,
     subject: Subject<'a>,
@@ -67,7 +67,7 @@ impl<'a> Row<'a> {
     ) -> Self {
         Self {
             verb,
-            weight: Weight::Change,
+            weight: AuditLevel::Change,
             rights: vec![(right, path)],
             subject: Subject::One { what: path.as_str().into(), to: None },
             handler: Box::pin(async { handler.await.into() }),
@@ -81,12 +81,12 @@ impl<'a> Row<'a> {
         path: &'a FilePath,
         handler: impl Future<Output = O> + Send + 'a,
     ) -> Self {
-        Self { weight: Weight::Look, ..Self::change(verb, right, path, handler) }
+        Self { weight: AuditLevel::Look, ..Self::change(verb, right, path, handler) }
     }
 
     /// A request on several paths.
     fn each(
-        (verb, weight): (&'static str, Weight),
+        (verb, weight): (&'static str, AuditLevel),
         right: Option<Right>,
         paths: &'a [FilePath],
         handler: impl Future<Output = Outcome> + Send + 'a,
@@ -150,16 +150,16 @@ impl RootDoor {
             }
             Ask::Prepare(PrepareRequest { action, paths }) => {
                 let (verb, weight, right) = match action {
-                    PrepareAction::Stage { .. } => ("stage", Weight::Change, Some(Right::Stage)),
-                    PrepareAction::Evict => ("evict", Weight::Change, Some(Right::Stage)),
-                    PrepareAction::Cancel(_) => ("cancel", Weight::Change, None),
-                    PrepareAction::Touch => ("prepare", Weight::Look, None),
+                    PrepareAction::Stage { .. } => ("stage", AuditLevel::Change, Some(Right::Stage)),
+                    PrepareAction::Evict => ("evict", AuditLevel::Change, Some(Right::Stage)),
+                    PrepareAction::Cancel(_) => ("cancel", AuditLevel::Change, None),
+                    PrepareAction::Touch => ("prepare", AuditLevel::Look, None),
                 };
                 Row::each((verb, weight), right, paths, self.prepare_files(user, action, paths))
             }
             Ask::PrepareStatus { id, paths } => {
                 let status = self.staged(user, id, paths);
-                Row::each(("prepare status", Weight::Look), Some(Right::Look), paths, status)
+                Row::each(("prepare status", AuditLevel::Look), Some(Right::Look), paths, status)
             }
             Ask::Space { path } => {
                 let row = Row::look("space", Right::Look, path, self.space_of_pools(user));
@@ -186,8 +186,8 @@ impl RootDoor {
             Ok(()) => handler.await,
             Err(failure) => Err::<(), _>(failure).into(),
         };
-        let deed = Deed { session, user: &who.who.name, verb, weight };
-        self.note_outcome(&deed, &subject, &outcome);
+        let action = AuditedAction { session, user: &who.who.name, verb, weight };
+        self.note_outcome(&action, &subject, &outcome);
         self.counted(outcome.reply)
     }
 
@@ -197,17 +197,17 @@ impl RootDoor {
         who.is_good(now)
     }
 
-    fn note_outcome(&self, deed: &Deed<'_>, subject: &Subject<'_>, outcome: &Outcome) {
+    fn note_outcome(&self, action: &AuditedAction<'_>, subject: &Subject<'_>, outcome: &Outcome) {
         match subject {
-            Subject::One { what, to } => self.note(deed, (what, *to), outcome.reply.as_ref().err()),
+            Subject::One { what, to } => self.note(action, (what, *to), outcome.reply.as_ref().err()),
             Subject::Each([]) => {
                 if let Err(failure) = &outcome.reply {
-                    self.note(deed, ("", None), Some(failure));
+                    self.note(action, ("", None), Some(failure));
                 }
             }
             Subject::Each(paths) => {
                 for path in *paths {
-                    self.note(deed, (path.as_str(), None), outcome.failure_of(path));
+                    self.note(action, (path.as_str(), None), outcome.failure_of(path));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Who a session of the XRootD door belongs to.
+//! The user of a session of the XRootD door.
 
 use super::RootDoor;
 use crate::access::identity::{Claim, Identity};

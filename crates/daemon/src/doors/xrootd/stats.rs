@@ -1,4 +1,4 @@
-//! Attributes that were asked for lately, as long as nothing in the namespace has changed.
+//! A cache of attributes, valid until anything in the namespace changes.
 
 use crate::doors::files::answer_key;
 use base::{FilePath, TwoGenerationCache};

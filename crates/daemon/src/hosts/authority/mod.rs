@@ -95,7 +95,7 @@ impl Authority {
         self.directory.join("trust")
     }
 
-    /// What the doors show.
+    /// The certificate of the doors.
     #[must_use]
     pub fn host(&self) -> Identity {
         let (certificate, key) = (self.directory.join("host.pem"), self.directory.join("host.key"));

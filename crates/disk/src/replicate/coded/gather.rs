@@ -49,7 +49,7 @@ impl Reporter {
     }
 }
 
-/// Where a piece is read.
+/// The location of a piece.
 enum PieceSource {
     Unopened,
     Local(Arc<ObjectReader>),
@@ -59,7 +59,7 @@ enum PieceSource {
 }
 
 /// A piece that somebody has.
-struct Place {
+struct PieceLocation {
     index: u8,
     object: ObjectId,
     url: String,
@@ -69,7 +69,7 @@ struct Place {
 }
 
 /// A data cell of which a part was read.
-struct Kept {
+struct CachedCell {
     stripe: u64,
     index: u8,
     payload: Arc<[u8]>,
@@ -78,9 +78,9 @@ struct Kept {
 /// A coded file, open for reading. Threads may read it at the same time.
 pub struct CodedFile {
     shape: Shape,
-    places: Vec<Place>,
+    places: Vec<PieceLocation>,
     peers: PeerClient,
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<CachedCell>>,
     damaged: Mutex<BTreeSet<ObjectId>>,
     reporter: Option<Reporter>,
 }
@@ -94,7 +94,7 @@ impl CodedFile {
         reporter: Option<Reporter>,
     ) -> Result<Self> {
         let shape = pieces.piece(0).shape(pieces.file, pieces.generation)?;
-        let place = |place: &wire::control::PiecePlace| Place {
+        let place = |place: &wire::control::PiecePlace| PieceLocation {
             index: place.index,
             object: place.object,
             url: place.url.clone(),
@@ -115,14 +115,14 @@ impl CodedFile {
     /// that cannot be opened are made up for when they are read. Blocks.
     pub(crate) fn open(&self) {
         let with_content = self.places.iter().filter(|place| place.index < self.shape.data());
-        threads::each(with_content.collect(), |place: &Place| {
+        threads::each(with_content.collect(), |place: &PieceLocation| {
             if let Err(failure) = place.open(&self.peers) {
                 debug!(object = %place.object, %failure, "cannot open a piece of a coded file");
             }
         });
     }
 
-    /// How it is cut.
+    /// The layout of the stripes.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }
@@ -184,7 +184,7 @@ impl CodedFile {
         if kept.len() >= KEPT_CELLS {
             kept.pop_front();
         }
-        kept.push_back(Kept { stripe, index, payload: payload.into() });
+        kept.push_back(CachedCell { stripe, index, payload: payload.into() });
     }
 
     /// Puts the front of `buffer`, which is within the file, together from cells. Yields how much that was.
@@ -231,7 +231,7 @@ impl CodedFile {
         all.into_iter().try_for_each(|one| one.ok_or_else(ended_badly)?)
     }
 
-    fn note_damaged(&self, place: &Place) {
+    fn note_damaged(&self, place: &PieceLocation) {
         let is_new = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(place.object);
         if let Some(reporter) = self.reporter.as_ref().filter(|_| is_new) {
             reporter.report(self.shape.coded().file, place.object);
@@ -239,7 +239,7 @@ impl CodedFile {
     }
 }
 
-impl Place {
+impl PieceLocation {
     /// Reads the bytes of stripes. Blocks.
     fn read(&self, shape: &Shape, peers: &PeerClient, stripes: &Range<u64>) -> Result<Vec<u8>> {
         let begin = shape.cell_offset(stripes.start);
@@ -311,7 +311,7 @@ impl Cells for CodedFile {
 
     fn note_damage(&self, index: u8) {
         // Of two with one index the first that could be opened was read.
-        let is_read = |place: &&Place| place.index == index && !place.is_failed();
+        let is_read = |place: &&PieceLocation| place.index == index && !place.is_failed();
         if let Some(place) = self.places.iter().find(is_read) {
             self.note_damaged(place);
         }
@@ -319,7 +319,7 @@ impl Cells for CodedFile {
 
     fn others(&self, known: &[u8]) -> Vec<u8> {
         let mut others: Vec<u8> = Vec::new();
-        let is_wanted = |place: &&Place| !known.contains(&place.index);
+        let is_wanted = |place: &&PieceLocation| !known.contains(&place.index);
         let (here, remote): (Vec<_>, Vec<_>) =
             self.places.iter().filter(is_wanted).partition(|place| place.partition.is_some());
         let (later, now): (Vec<_>, Vec<_>) =

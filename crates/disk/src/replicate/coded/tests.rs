@@ -1,4 +1,4 @@
-//! Whatever is missing or damaged within what the code bears, every range is what was written.
+//! With any losses that the code tolerates, every range reads as it was written.
 
 use super::CodedFile;
 use crate::{Partition, object::erasure::Encoder, remote::objects::PeerClient};

@@ -18,20 +18,20 @@ static THREADS: Threads = Threads::new(THREADS_MAX);
 struct Threads(AtomicUsize);
 
 /// A thread that may be.
-struct Place<'a>(&'a Threads);
+struct ThreadPermit<'a>(&'a Threads);
 
 impl Threads {
     const fn new(count: usize) -> Self {
         Self(AtomicUsize::new(count))
     }
 
-    fn place(&self) -> Option<Place<'_>> {
+    fn place(&self) -> Option<ThreadPermit<'_>> {
         let fewer = |left: usize| left.checked_sub(1);
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).ok().map(|_| Place(self))
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).ok().map(|_| ThreadPermit(self))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ThreadPermit<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! Cells of some stripes in a row, got from whoever has them.
+//! Fetches the cells of consecutive stripes from the servers that have them.
 
 use super::threads;
 use crate::object::erasure::Decoder;

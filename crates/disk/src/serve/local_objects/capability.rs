@@ -135,7 +135,7 @@ pub fn is_outdated(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
 }
 
-/// What a capability opens.
+/// The access that a capability grants.
 pub enum CapFile {
     /// For reading.
     Read(ReadFile),

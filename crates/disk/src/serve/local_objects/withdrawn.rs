@@ -14,9 +14,9 @@ use wire::auth::capability::{Cap, UNFENCED};
 
 /// Objects that were removed before anything was written: whoever was promised one must not make it any more.
 #[derive(Default)]
-pub struct Withdrawn(Mutex<[HashSet<ObjectId>; 2]>);
+pub struct WithdrawnObjects(Mutex<[HashSet<ObjectId>; 2]>);
 
-impl Withdrawn {
+impl WithdrawnObjects {
     /// What the partitions remember: a right that was given before a restart may still be used after it.
     pub(super) fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
         let withdrawn = Self::default();

@@ -47,7 +47,7 @@ impl Drop for Meter {
     }
 }
 
-/// Where the bytes of a file come from.
+/// The source of a file's bytes.
 pub enum Source {
     /// A partition of this host.
     Object(Arc<ObjectReader>),

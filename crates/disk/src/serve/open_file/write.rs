@@ -4,7 +4,7 @@ use crate::{
     ObjectWriter,
     port::Head,
     remote::{objects::RemoteSink, threads::with_peers},
-    replicate::mirror::{Filled, Mirroring},
+    replicate::mirror::{Filled, MirrorFill},
     serve::{free_space::SpaceWait, local_objects::Writing, traffic::Traffic},
 };
 use base::{Clock, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
@@ -45,7 +45,7 @@ impl Reservation {
         Self { head, tasks, writing, partition, object, is_kept: AtomicBool::new(false) }
     }
 
-    /// Somebody else has it now.
+    /// Another writer has it now.
     pub fn keep(&self) {
         self.is_kept.store(true, Ordering::Release);
     }
@@ -71,7 +71,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Where the bytes of a file go.
+/// The destination of a file's bytes.
 #[derive(Clone)]
 pub enum Sink {
     /// A partition of this host.
@@ -105,7 +105,7 @@ pub struct WriteFile {
     /// None for objects that somebody else reports to the head.
     reservation: Option<Box<Reservation>>,
     /// Its mirrors are filled before it is reported.
-    mirroring: Option<Box<Mirroring>>,
+    mirroring: Option<Box<MirrorFill>>,
     /// How it gets free space on this host as it grows.
     space: Option<Box<SpaceWait>>,
     clock: Clock,
@@ -137,7 +137,7 @@ impl WriteFile {
     }
 
     /// Its pool promises more than one replica.
-    pub(crate) fn with_mirrors(self, mirroring: Option<Mirroring>) -> Self {
+    pub(crate) fn with_mirrors(self, mirroring: Option<MirrorFill>) -> Self {
         Self { mirroring: mirroring.map(Box::new), ..self }
     }
 

@@ -1,12 +1,12 @@
 //! Files that are adopted together: read by a few readers, told to the head, parted from their old names.
 
 use super::{
-    End, Pass, REPORT_EVERY,
-    reader::{Begun, Made, Outcome, Reader, Task},
+    AdoptionPass, PassEnd, REPORT_EVERY,
+    reader::{Begun, FileOutcome, Outcome, Reader, Task},
 };
 use crate::{
     object::{
-        adopt::{Parted, modified},
+        adopt::{UnlinkOutcome, modified},
         walk::{Found, Step, Walk},
     },
     upkeep::scan::Pace,
@@ -73,9 +73,9 @@ fn holder(entry: &FoundEntry) -> Holder {
     Holder { group: entry.group.clone().unwrap_or_else(|| owner.clone()), owner, mode: entry.mode }
 }
 
-impl Pass<'_> {
+impl AdoptionPass<'_> {
     /// Adopts some files.
-    pub(super) async fn adopt(&mut self, batch: Vec<Found>) -> Result<End> {
+    pub(super) async fn adopt(&mut self, batch: Vec<Found>) -> Result<PassEnd> {
         let mut files = Vec::with_capacity(batch.len());
         for found in batch {
             match self.path(&found.path) {
@@ -84,7 +84,7 @@ impl Pass<'_> {
             }
         }
         if files.is_empty() {
-            return Ok(End::Done);
+            return Ok(PassEnd::Done);
         }
         let mut entries = Vec::with_capacity(files.len());
         for (found, path) in &files {
@@ -93,7 +93,7 @@ impl Pass<'_> {
         let holders: Vec<_> = entries.iter().map(holder).collect();
         let places = self.ask(entries).await?;
         if places.is_empty() {
-            return Ok(End::Stopped);
+            return Ok(PassEnd::Stopped);
         }
         let mut tasks = VecDeque::with_capacity(files.len());
         for (((found, path), holder), place) in files.into_iter().zip(holders).zip(places) {
@@ -154,15 +154,15 @@ impl Pass<'_> {
     }
 
     /// Tells the head what is durable, then parts it from its old name.
-    async fn settle(&mut self, outcomes: Vec<Outcome>) -> Result<End> {
-        let (mut ends, mut made, mut end) = (Vec::new(), Vec::new(), End::Done);
+    async fn settle(&mut self, outcomes: Vec<Outcome>) -> Result<PassEnd> {
+        let (mut ends, mut made, mut end) = (Vec::new(), Vec::new(), PassEnd::Done);
         for Outcome { task, result } in outcomes {
             let object = match task.place {
                 AdoptionPlace::Make { object, .. } => Some(object),
                 _ => None,
             };
             let content = match &result {
-                Ok(Made::Object(info)) => Some(AdoptedContent {
+                Ok(FileOutcome::Object(info)) => Some(AdoptedContent {
                     size: info.size,
                     checksums: info.checksums,
                     modified: modified(&task.found.metadata),
@@ -173,8 +173,8 @@ impl Pass<'_> {
                 ends.push(AdoptedFile { object, content });
             }
             match (result, object) {
-                (Ok(Made::Object(_)), Some(object)) => made.push((task, object, ends.len() - 1)),
-                (Ok(Made::Stopped), _) => end = End::Stopped,
+                (Ok(FileOutcome::Object(_)), Some(object)) => made.push((task, object, ends.len() - 1)),
+                (Ok(FileOutcome::Stopped), _) => end = PassEnd::Stopped,
                 (Ok(_), _) => self.count(&task.found),
                 (Err(failure), _) => self.pass_by(&task.found, failure),
             }
@@ -211,8 +211,8 @@ impl Pass<'_> {
         let (partition, is_moving) = (Arc::clone(&self.adopter.partition), self.order.is_moving);
         let found = task.found.clone();
         match blocking(move || partition.part(object, &found, is_moving)).await {
-            Ok(Parted::Well) => self.count(&task.found),
-            Ok(Parted::Damaged) => {
+            Ok(UnlinkOutcome::Well) => self.count(&task.found),
+            Ok(UnlinkOutcome::Damaged) => {
                 let (partition, adoption) = (self.adopter.name(), self.order.adoption);
                 self.adopter.head.insist(WithdrawAdopted { partition, adoption, object }).await?;
                 self.pass_by(

@@ -25,7 +25,7 @@ use std::{
 use wire::control::{AdoptionOrder, AdoptionPlace, Amount, BeginAdopted, FoundEntry, LeftAlone, NodeKind};
 
 /// A pass through a tree.
-pub(super) struct Pass<'a> {
+pub(super) struct AdoptionPass<'a> {
     pub(super) adopter: &'a Adopter,
     pub(super) order: &'a AdoptionOrder,
     pub(super) users: Users,
@@ -40,21 +40,21 @@ pub(super) struct Pass<'a> {
     pub(super) is_halted: Arc<AtomicBool>,
 }
 
-/// How a pass came to its end.
+/// How an adoption pass ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum PassEnd {
     Done,
     /// Somebody stopped it, or the daemon stops.
     Stopped,
 }
 
-impl Pass<'_> {
+impl AdoptionPass<'_> {
     /// Counts, then adopts.
-    pub(super) async fn go_through(&mut self, mut walk: Walk, root: std::fs::Metadata) -> Result<End> {
+    pub(super) async fn go_through(&mut self, mut walk: Walk, root: std::fs::Metadata) -> Result<PassEnd> {
         let (counted, _) = self.adopter.walk(self.order).await?;
         let token = self.adopter.token.clone();
         let Some(total) = blocking(move || Ok(count(counted, &token))).await? else {
-            return Ok(End::Stopped);
+            return Ok(PassEnd::Stopped);
         };
         self.total = Some(total);
         let entry = self.entry(&self.order.path.clone(), NodeKind::Directory, &root);
@@ -62,9 +62,9 @@ impl Pass<'_> {
             Some(AdoptionPlace::Directory) => {}
             Some(AdoptionPlace::Refused(failure)) => {
                 self.leave(Path::new(""), failure);
-                return Ok(End::Done);
+                return Ok(PassEnd::Done);
             }
-            _ => return Ok(End::Stopped),
+            _ => return Ok(PassEnd::Stopped),
         }
         let mut batch = Batch::default();
         loop {
@@ -74,23 +74,23 @@ impl Pass<'_> {
             let is_over = step.is_none() && !batch.is_full();
             // The files of a directory are through before it can be empty.
             let is_due = step.is_none() || self.order.is_moving && matches!(step, Some(Step::Over(_)));
-            if is_due && self.adopt(std::mem::take(&mut batch).files).await? == End::Stopped {
-                return Ok(End::Stopped);
+            if is_due && self.adopt(std::mem::take(&mut batch).files).await? == PassEnd::Stopped {
+                return Ok(PassEnd::Stopped);
             }
             match step {
                 Some(Step::Directory(found)) => match self.enter(&found).await? {
                     Some(true) => {}
                     Some(false) => walk.skip(),
-                    None => return Ok(End::Stopped),
+                    None => return Ok(PassEnd::Stopped),
                 },
                 Some(Step::Over(found)) if self.order.is_moving => self.remove_if_empty(found).await?,
                 Some(Step::Odd(path, failure)) => self.leave(&path, failure),
                 Some(Step::Over(_) | Step::File(_)) => {}
-                None if is_over => return Ok(End::Done),
+                None if is_over => return Ok(PassEnd::Done),
                 None => {}
             }
             if !self.tell_now_and_then().await? {
-                return Ok(End::Stopped);
+                return Ok(PassEnd::Stopped);
             }
         }
     }
@@ -123,7 +123,7 @@ impl Pass<'_> {
         })
     }
 
-    /// What something is to be called in the facility.
+    /// Returns the path of an entry in the facility.
     pub(super) fn path(&self, below: &Path) -> Result<FilePath> {
         let mut path = self.order.path.clone();
         for part in below {

@@ -3,7 +3,7 @@
 use crate::{
     Partition,
     object::{
-        adopt::{Likeness, Parted, modified},
+        adopt::{ObjectMatch, UnlinkOutcome, modified},
         walk::Found,
     },
     serve::local_objects::Writing,
@@ -36,11 +36,11 @@ pub(super) struct Task {
 /// What a reader did with a file.
 pub(super) struct Outcome {
     pub(super) task: Task,
-    pub(super) result: Result<Made>,
+    pub(super) result: Result<FileOutcome>,
 }
 
-/// What became of a file.
-pub(super) enum Made {
+/// The outcome for a file.
+pub(super) enum FileOutcome {
     /// It is durable as an object.
     Object(ObjectInfo),
     /// It was adopted before, and is as it should be.
@@ -107,7 +107,7 @@ impl Reader {
         }
     }
 
-    fn one(&self, task: &Task, pace: &mut Pace) -> Result<Made> {
+    fn one(&self, task: &Task, pace: &mut Pace) -> Result<FileOutcome> {
         let paced = |bytes| {
             self.reading.fetch_add(bytes, Ordering::Relaxed);
             pace.rest_unless(1, bytes, || self.is_stopped())
@@ -117,7 +117,7 @@ impl Reader {
             AdoptionPlace::Known { object, size, modified } => {
                 self.check(task, (object, size, modified), paced)
             }
-            AdoptionPlace::Directory | AdoptionPlace::Refused(_) => Ok(Made::Known),
+            AdoptionPlace::Directory | AdoptionPlace::Refused(_) => Ok(FileOutcome::Known),
         }
     }
 
@@ -126,14 +126,14 @@ impl Reader {
         task: &Task,
         (object, file): (ObjectId, FileId),
         paced: impl FnMut(u64) -> bool,
-    ) -> Result<Made> {
+    ) -> Result<FileOutcome> {
         if self.is_stopped() {
-            return Ok(Made::Stopped);
+            return Ok(FileOutcome::Stopped);
         }
         let (path, holder) = (task.path.clone(), task.holder.clone());
         let label = Label { file, path, generation: object.0, holder, piece: None };
         let made = self.partition.adopt(&task.found, object, &label, (self.now)(), paced)?;
-        Ok(made.map_or(Made::Stopped, Made::Object))
+        Ok(made.map_or(FileOutcome::Stopped, FileOutcome::Object))
     }
 
     /// Looks whether a name that is taken is this very file, adopted before.
@@ -142,7 +142,7 @@ impl Reader {
         task: &Task,
         (object, size, at): (ObjectId, u64, base::Timestamp),
         paced: impl FnMut(u64) -> bool,
-    ) -> Result<Made> {
+    ) -> Result<FileOutcome> {
         let (partition, found) = (&self.partition, &task.found);
         let other = || {
             Failure::exists(format!("{} exists, and is another file", task.path))
@@ -150,7 +150,7 @@ impl Reader {
         };
         let is_as_adopted = (found.metadata.size(), modified(&found.metadata)) == (size, at);
         match partition.likeness(object, found)? {
-            Likeness::Same if !is_as_adopted => {
+            ObjectMatch::Same if !is_as_adopted => {
                 return Err(Failure::corrupt(format!(
                     "it was changed at its original path after it was adopted: {} is damaged",
                     task.path
@@ -160,18 +160,18 @@ impl Reader {
                     partition.identity().partition
                 )));
             }
-            Likeness::Same => {}
-            Likeness::Twin if self.is_moving => match partition.has_content(object, found, paced)? {
-                None => return Ok(Made::Stopped),
+            ObjectMatch::Same => {}
+            ObjectMatch::Twin if self.is_moving => match partition.has_content(object, found, paced)? {
+                None => return Ok(FileOutcome::Stopped),
                 Some(true) => {}
                 Some(false) => return Err(other()),
             },
-            Likeness::Twin => return Ok(Made::Known),
-            Likeness::Other => return Err(other()),
+            ObjectMatch::Twin => return Ok(FileOutcome::Known),
+            ObjectMatch::Other => return Err(other()),
         }
         match partition.part(object, found, self.is_moving)? {
-            Parted::Well => Ok(Made::Known),
-            Parted::Damaged => Err(Failure::corrupt(format!(
+            UnlinkOutcome::Well => Ok(FileOutcome::Known),
+            UnlinkOutcome::Damaged => Err(Failure::corrupt(format!(
                 "it was changed at its original path: {} is damaged",
                 task.path
             ))),

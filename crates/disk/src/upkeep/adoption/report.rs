@@ -1,12 +1,12 @@
 //! What the head is told of a pass: how far it is, what was left alone and why.
 
-use super::{Pass, REPORT_EVERY};
+use super::{AdoptionPass, REPORT_EVERY};
 use crate::object::walk::Found;
 use base::{Failure, Result};
 use std::{os::unix::fs::MetadataExt, path::Path, sync::atomic::Ordering, time::Instant};
 use wire::control::{Amount, LEFT_ALONE_PAGE, LeftAlone, ReportAdoption};
 
-impl Pass<'_> {
+impl AdoptionPass<'_> {
     pub(super) fn leave(&mut self, path: &Path, failure: Failure) {
         // People read it on their terminals.
         let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };

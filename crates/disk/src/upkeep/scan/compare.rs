@@ -1,4 +1,4 @@
-//! What is wrong with an object: what was seen of it beside what the catalogue knows.
+//! Compares an object with its row in the catalogue.
 
 use crate::object::scanner::{Seen, Whole};
 use wire::control::{FindingKind, Known, KnownObject};

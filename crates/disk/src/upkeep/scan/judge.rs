@@ -1,8 +1,8 @@
-//! Whether an object is as it should be: what was seen once is seen again, and read if that is wanted.
+//! Judges an object: checks a difference a second time, and reads the data if asked.
 
 use super::{
     compare::{compare, file_of},
-    walk::{Halt, REPORT_EVERY, Step, Walk},
+    walk::{REPORT_EVERY, Step, StopReason, Walk},
 };
 use crate::object::scanner::{Seen, Whole, is_damage};
 use base::{ErrorKind, Failure, ObjectId};
@@ -96,7 +96,7 @@ impl Walk {
         });
         self.pace = pace;
         if matches!(outcome, Ok(None)) {
-            return Err(Halt::Stopped);
+            return Err(StopReason::Stopped);
         }
         self.bytes += bytes;
         Ok(outcome.err())

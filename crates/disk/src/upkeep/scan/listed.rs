@@ -1,4 +1,4 @@
-//! What lies on a partition, by name.
+//! The objects on a partition, by name.
 
 use crate::object::scanner::PLACES;
 use base::{ObjectId, Result};

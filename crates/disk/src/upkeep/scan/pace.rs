@@ -1,4 +1,4 @@
-//! How quickly work that nobody waits for may be done.
+//! Rate limit for background work.
 
 use net::shutdown::Token;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Mending what a scan has found, if it still is as it was found.
+//! Repairs a finding of a scan if it is still true.
 
 use super::{
     compare::UNHEARD,

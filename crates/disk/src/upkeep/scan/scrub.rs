@@ -1,6 +1,6 @@
-//! Scrubs: scans that nobody asked for. They mend what they find, and make way for others.
+//! Scrubs: scheduled scans. They repair their findings and give way to other scans.
 
-use super::walk::{Halt, Step, Walk};
+use super::walk::{Step, StopReason, Walk};
 use base::ErrorKind;
 use wire::control::{FindingKind, ScanWork};
 
@@ -13,14 +13,14 @@ impl Walk {
         let found = self.findings.clone();
         // The head mends nothing of which it was not told.
         if !self.tell(false, None)? {
-            return Err(Halt::Stopped);
+            return Err(StopReason::Stopped);
         }
         for finding in found.iter().filter(|finding| finding.kind != FindingKind::Orphan) {
             let mended = self.mend(finding);
             let told = mended.and_then(|mending| Ok(self.mending(finding.object, mending)?));
             match told {
                 // Its file was removed meanwhile, or a person has begun a scan, which forgets what was found.
-                Err(Halt::Failed(failure)) if failure.kind == ErrorKind::NotFound => {}
+                Err(StopReason::Failed(failure)) if failure.kind == ErrorKind::NotFound => {}
                 told => told?,
             }
         }

@@ -1,4 +1,4 @@
-//! One order of the head, carried out: what lies on a partition beside what the catalogue has of it.
+//! Carries out one scan: walks a partition and the catalogue side by side.
 
 use super::{listed::Listed, pace::Pace};
 use crate::{
@@ -31,21 +31,21 @@ const OTHERS_PER_LOOK: usize = 16;
 /// Objects that are looked at without a pause: a processor is taken from nobody for long.
 const BURST: usize = 16;
 
-/// Why a walk ends before it is done.
-pub(super) enum Halt {
+/// The reasons for which a walk stops early.
+pub(super) enum StopReason {
     /// Somebody stopped it, or the daemon stops.
     Stopped,
     Failed(Failure),
 }
 
-impl From<Failure> for Halt {
+impl From<Failure> for StopReason {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-/// What a step of a walk leads to.
-pub(super) type Step<T> = Result<T, Halt>;
+/// The result of a step of a walk.
+pub(super) type Step<T> = Result<T, StopReason>;
 
 /// An order that is carried out, on one thread, which waits for the disk, for the pace and for the head in turn.
 pub(super) struct Walk {
@@ -56,7 +56,7 @@ pub(super) struct Walk {
     pub(super) order: ScanOrder,
     pub(super) pace: Pace,
     pub(super) cursor: ScanCursor,
-    /// What is done and not told yet.
+    /// Findings that were not reported yet.
     pub(super) looks: u64,
     pub(super) bytes: u64,
     pub(super) findings: Vec<Finding>,
@@ -91,8 +91,8 @@ impl Walk {
         };
         match end {
             Ok(()) => self.tell(true, None).map(|_| None),
-            Err(Halt::Stopped) => Ok(self.listed),
-            Err(Halt::Failed(failure)) => {
+            Err(StopReason::Stopped) => Ok(self.listed),
+            Err(StopReason::Failed(failure)) => {
                 // What was done is told, if the head can hear it; the failure is what matters.
                 let _ = self.tell(false, Some(failure.to_string()));
                 Err(failure)
@@ -136,12 +136,12 @@ impl Walk {
     pub(super) fn tell_now_and_then(&mut self) -> Step<()> {
         let is_due = self.told.elapsed() >= REPORT_EVERY || self.findings.len() >= CHUNK;
         let goes_on = !self.token.is_stopped() && (!is_due || self.tell(false, None)?);
-        goes_on.then_some(()).ok_or(Halt::Stopped)
+        goes_on.then_some(()).ok_or(StopReason::Stopped)
     }
 
     /// Waits after so much was done.
     pub(super) fn rest(&mut self, objects: usize) -> Step<()> {
-        self.pace.rest(objects as u64, 0, &self.token).then_some(()).ok_or(Halt::Stopped)
+        self.pace.rest(objects as u64, 0, &self.token).then_some(()).ok_or(StopReason::Stopped)
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Reservations that people make: room in a pool for a file that is written later, by whatever client.
+//! Reservations of users: space in a pool for a file that any client writes later.
 //!
 //! A reservation is a file without content whose replicas are [`ReplicaState::Reserved`]. An open for writing makes one of them the
 //! object that is written; a write that is given up leaves the room reserved, as long as the reservation lasts.
@@ -14,7 +14,7 @@ use crate::{
             snapshot::{piece_view, snapshot},
         },
         decide::{
-            placement::{Purpose, Wish, place},
+            placement::{PlacementRequest, Purpose, place},
             promise::promised_pieces,
             view::{Layout, PartitionState},
         },
@@ -33,16 +33,16 @@ use wire::control::{
 
 /// The reservation of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct FileReservation {
     file: FileId,
     replicas: Vec<Replica>,
     pub(crate) size: u64,
     pub(crate) until: Timestamp,
-    /// Somebody is writing.
+    /// A client is writing.
     pub(crate) is_begun: bool,
 }
 
-impl Held {
+impl FileReservation {
     /// The reservation of a file, if there is one.
     pub(crate) fn of(node: &Node) -> Option<Self> {
         let held = node.replicas.iter().filter(|replica| replica.held_until().is_some());
@@ -89,7 +89,7 @@ impl Apply for Allocate {
         }
         let parent = resolve_parent(core, &context.who, &self.path)?;
         if let Some(node) = find(core, &context.who, &self.path)? {
-            match Held::of(&node) {
+            match FileReservation::of(&node) {
                 Some(held) if held.is_over(context.now) => end(core, &node)?,
                 Some(held) => return again(core, context, &self, &node, held),
                 None => return written(core, &self.path, &node),
@@ -166,7 +166,7 @@ fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> R
     };
     let pieces_min = promised_pieces(&snapshot.pool, layout);
     let (pieces, bytes, purpose) = (layout.pieces(), ask.size, Purpose::Write);
-    let wish = Wish { pieces, pieces_min, bytes, beside: &[], purpose };
+    let wish = PlacementRequest { pieces, pieces_min, bytes, beside: &[], purpose };
     match place(&snapshot, &wish, node.id.0 ^ now.0.unsigned_abs()) {
         Ok(placed) => Ok(placed.partitions.iter().map(ToString::to_string).collect()),
         Err(failure) if pieces_min > 1 => Err(failure),
@@ -180,7 +180,7 @@ fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> R
 fn answer(ask: Allocate, core: &Core, file: FileId, outcome: Allocated) -> Result<Allocation> {
     let gone = || Failure::internal(format!("{} was removed while its space was reserved", ask.path));
     let node = core.store.node(file)?.ok_or_else(gone)?;
-    let held = Held::of(&node).ok_or_else(gone)?;
+    let held = FileReservation::of(&node).ok_or_else(gone)?;
     Ok(Allocation {
         outcome,
         pool: held.pool(core)?,
@@ -198,7 +198,7 @@ fn again(
     context: &Context,
     ask: &Allocate,
     node: &Arc<Node>,
-    held: Held,
+    held: FileReservation,
 ) -> Result<Allocation> {
     let (path, pool) = (&ask.path, held.pool(core)?);
     if node.owner != context.who.name {
@@ -247,7 +247,7 @@ fn written(core: &Core, path: &FilePath, node: &Node) -> Result<Allocation> {
 /// Makes a reservation the object that `owner` writes, where its room is, or else elsewhere in its pool.
 pub(in crate::pool) fn begin(
     core: &mut Core,
-    held: &Held,
+    held: &FileReservation,
     (owner, bytes): (&str, u64),
     now: Timestamp,
 ) -> Result<Replica> {
@@ -327,7 +327,7 @@ pub(in crate::pool) fn keep(
 /// Ends the reservation that a replica belongs to, if its time is over and nobody is writing.
 pub(in crate::pool) fn end_if_over(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
     match core.store.node(replica.file)? {
-        Some(node) if Held::of(&node).is_some_and(|held| held.is_over(now)) => end(core, &node),
+        Some(node) if FileReservation::of(&node).is_some_and(|held| held.is_over(now)) => end(core, &node),
         _ => Ok(()),
     }
 }
@@ -336,14 +336,21 @@ pub(in crate::pool) fn end_if_over(core: &mut Core, replica: &Replica, now: Time
 /// ends.
 pub(in crate::pool) fn move_away(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
     let Some(node) = core.store.node(replica.file)? else { return Ok(()) };
-    let Some(held) = Held::of(&node).filter(|held| !held.is_begun) else { return retire(core, replica) };
+    let Some(held) = FileReservation::of(&node).filter(|held| !held.is_begun) else {
+        return retire(core, replica);
+    };
     let pool = held.pool(core)?;
     retire(core, replica)?;
     let snapshot = snapshot(core, &pool, now)?;
     let others = held.replicas.iter().filter(|other| other.object != replica.object);
     let beside: Vec<_> = others.map(piece_view).collect();
-    let wish =
-        Wish { pieces: 1, pieces_min: 1, bytes: replica.size, beside: &beside, purpose: Purpose::Write };
+    let wish = PlacementRequest {
+        pieces: 1,
+        pieces_min: 1,
+        bytes: replica.size,
+        beside: &beside,
+        purpose: Purpose::Write,
+    };
     match place(&snapshot, &wish, node.id.0 ^ now.0.unsigned_abs()) {
         Ok(placed) => {
             let partition = placed.partitions[0].to_string();

@@ -1,4 +1,4 @@
-//! Disk servers to which a client was sent in vain: the head may not have noticed yet that they are gone.
+//! Disk servers that a client could not reach: the head may not have noticed yet that they are down.
 
 use crate::{
     Apply, Context, Core,

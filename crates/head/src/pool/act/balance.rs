@@ -14,7 +14,7 @@ use crate::{
             view::{FileView, Snapshot},
         },
     },
-    store::Place,
+    store::WalkPosition,
 };
 use base::{Failure, Millis, ObjectId, Result, Timestamp};
 use std::collections::BTreeSet;
@@ -24,18 +24,18 @@ const PAGE_LEN: usize = 64;
 /// A partition of which no file could move is gone through again after this, one from which a copy failed too.
 const REST: Millis = Millis::from_seconds(60);
 
-/// How far a partition was gone through. It begins with what was not used for the longest time: that is not in use now.
+/// Position of balancing in a partition. It begins with the least recently used files, which are not in use now.
 #[derive(Debug, Clone)]
-pub(crate) struct Walk {
-    after: Place,
+pub(crate) struct BalanceCursor {
+    after: WalkPosition,
     /// A file of it was to move.
     has_moved: bool,
     rest_until: Timestamp,
 }
 
-impl Default for Walk {
+impl Default for BalanceCursor {
     fn default() -> Self {
-        Self { after: Place::START, has_moved: false, rest_until: Timestamp(0) }
+        Self { after: WalkPosition::START, has_moved: false, rest_until: Timestamp(0) }
     }
 }
 
@@ -76,7 +76,7 @@ fn begin_in(core: &mut Core, snapshot: &Snapshot) -> Result<()> {
             Some((last, _)) if page.len() == PAGE_LEN => walk.after = *last,
             _ => {
                 let rest = if walk.has_moved { Millis(0) } else { REST };
-                walk = Walk { rest_until: snapshot.now + rest, ..Walk::default() };
+                walk = BalanceCursor { rest_until: snapshot.now + rest, ..BalanceCursor::default() };
             }
         }
     }
@@ -98,7 +98,7 @@ fn may_give(core: &Core, snapshot: &Snapshot, budget: &Budget, over: &Overfull) 
 }
 
 /// The files of a page, as far as they are in this pool.
-fn views(core: &Core, snapshot: &Snapshot, page: &[(Place, base::FileId)]) -> Result<Vec<FileView>> {
+fn views(core: &Core, snapshot: &Snapshot, page: &[(WalkPosition, base::FileId)]) -> Result<Vec<FileView>> {
     let mut files = Vec::new();
     for (_, file) in page {
         if core.store.noted_use(*file).is_some() {
@@ -119,23 +119,26 @@ fn views(core: &Core, snapshot: &Snapshot, page: &[(Place, base::FileId)]) -> Re
 pub(in crate::pool) fn rest_after(core: &mut Core, copy: ObjectId, now: Timestamp) {
     let maintenance = &mut core.live.maintenance;
     if let Some(partition) = maintenance.copy(copy).and_then(|order| order.relieves.clone()) {
-        maintenance.walks.insert(partition.to_string(), Walk { rest_until: now + REST, ..Walk::default() });
+        maintenance.walks.insert(
+            partition.to_string(),
+            BalanceCursor { rest_until: now + REST, ..BalanceCursor::default() },
+        );
     }
 }
 
-/// What is to move in a pool until it is even.
+/// The bytes to move until a pool is balanced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Uneven {
+pub(crate) struct Imbalance {
     /// Bytes that are on their way or not begun.
     pub(crate) bytes: u64,
     /// Moves under way, for whatever reason.
     pub(crate) moves: u64,
 }
 
-/// How uneven a pool is.
-pub(crate) fn uneven(core: &Core, pool: &str, now: Timestamp) -> Result<Uneven, Failure> {
+/// Returns the imbalance of a pool.
+pub(crate) fn uneven(core: &Core, pool: &str, now: Timestamp) -> Result<Imbalance, Failure> {
     let snapshot = snapshot(core, pool, now)?;
     let over = overfull(&snapshot, &Budget::new(&snapshot.pool));
     let moves = under_way(core, &snapshot)?.iter().filter(|order| !order.reason.is_repair()).count();
-    Ok(Uneven { bytes: over.iter().map(|over| over.excess_bytes).sum(), moves: moves as u64 })
+    Ok(Imbalance { bytes: over.iter().map(|over| over.excess_bytes).sum(), moves: moves as u64 })
 }

@@ -1,4 +1,4 @@
-//! Coded files: who serves them, where their pieces are, which of them are damaged.
+//! Coded files: which server serves them, where their pieces are, which pieces are damaged.
 
 use crate::{
     Apply, Context, Core, Topic,

@@ -1,4 +1,4 @@
-//! Copies between disk servers, and what disk servers say that they have.
+//! Copies between disk servers, and the inventories that disk servers report.
 
 use crate::{
     Apply, Context, Core, Topic,

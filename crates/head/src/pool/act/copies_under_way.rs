@@ -1,4 +1,4 @@
-//! Copies between disk servers that are under way: what counts against the bounds of a pool.
+//! Copies in progress between disk servers, as they count against the limits of a pool.
 
 use crate::{
     Core, Topic,

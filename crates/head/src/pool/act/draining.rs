@@ -1,4 +1,4 @@
-//! Emptying partitions. Operators are asked first if something would stay: what no other partition can take, or cannot be copied.
+//! Drains partitions. Refuses without force if files would stay: none can take them, or they cannot be copied.
 //!
 //! The moves are those of [`crate::pool::decide::repair`]: a copy elsewhere, then the replica goes.
 

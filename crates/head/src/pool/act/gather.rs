@@ -1,4 +1,4 @@
-//! Which replicas of a partition go first, found page by page: a partition may have millions.
+//! Finds the replicas of a partition to evict first, page by page, because a partition may have millions.
 //!
 //! The pages come in the order of last use. For that order the first ones that are enough are the answer; for any other, all
 //! must have been seen, and of these only the first ones in that order are kept.
@@ -8,7 +8,7 @@ use crate::{
         collection::{Rank, rank},
         policy::CollectionOrder,
     },
-    store::{Candidate, Place},
+    store::{Candidate, WalkPosition},
 };
 use base::FileId;
 use std::collections::BTreeMap;
@@ -25,18 +25,18 @@ pub(crate) struct Gather {
     kept: BTreeMap<(Rank, FileId), u64>,
     bytes: u64,
     /// What is to be seen next.
-    after: Place,
+    after: WalkPosition,
     is_complete: bool,
 }
 
 impl Gather {
     pub(crate) fn new(order: CollectionOrder, wanted: u64) -> Self {
-        let (kept, after) = (BTreeMap::new(), Place::START);
+        let (kept, after) = (BTreeMap::new(), WalkPosition::START);
         Self { order, wanted: wanted.saturating_mul(2), kept, bytes: 0, after, is_complete: false }
     }
 
     /// What is to be seen next; `None`: enough was seen.
-    pub(crate) fn next(&self) -> Option<Place> {
+    pub(crate) fn next(&self) -> Option<WalkPosition> {
         (!self.is_complete).then_some(self.after)
     }
 
@@ -93,7 +93,7 @@ mod tests {
     use base::{ObjectId, Timestamp, rng::Rng};
 
     fn candidate(number: u64, size: u64, created: i64) -> Candidate {
-        let place = Place { used: Timestamp(1000 + number as i64), object: ObjectId(number) };
+        let place = WalkPosition { used: Timestamp(1000 + number as i64), object: ObjectId(number) };
         let (used, file) = (place.used, FileId(number));
         Candidate { place, used, file, size, created: Timestamp(created), may_go: true }
     }

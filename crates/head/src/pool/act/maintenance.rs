@@ -1,9 +1,9 @@
-//! What the head has in mind while it looks after pools. It is lost when the head stops: what is left to do is seen again.
+//! Volatile state of pool maintenance. It is lost when the head stops; the next start finds the remaining work again.
 
 use crate::pool::{
     act::{
-        balance::Walk,
-        collection::{Plan, Purpose, Rest},
+        balance::BalanceCursor,
+        collection::{CollectionPause, Plan, Purpose},
     },
     decide::budget::CopyOrder,
 };
@@ -24,19 +24,19 @@ pub(crate) struct MaintenanceState {
     /// What is being collected, by partition.
     pub(in crate::pool) plans: BTreeMap<(String, Purpose), Plan>,
     /// Partitions of which nothing could go.
-    pub(in crate::pool) rests: BTreeMap<String, Rest>,
+    pub(in crate::pool) rests: BTreeMap<String, CollectionPause>,
     /// How far partitions that are too full were looked through.
-    pub(in crate::pool) walks: BTreeMap<String, Walk>,
+    pub(in crate::pool) walks: BTreeMap<String, BalanceCursor>,
     /// Why copies under way are made, and from what.
     copies: BTreeMap<ObjectId, CopyOrder>,
-    freed: BTreeMap<String, Freed>,
+    freed: BTreeMap<String, RecentlyDeleted>,
     /// When somebody looked which partitions are to be verified.
     pub(in crate::pool) scrubs_looked: Option<Timestamp>,
 }
 
 /// Bytes that were deleted lately, in two spans of time.
 #[derive(Debug, Default)]
-struct Freed {
+struct RecentlyDeleted {
     since: Timestamp,
     /// When something was deleted last.
     last: Timestamp,
@@ -64,7 +64,7 @@ impl MaintenanceState {
         self.copies.insert(object, order.clone());
     }
 
-    /// What is known of a copy under way.
+    /// A copy in progress.
     pub(in crate::pool) fn copy(&self, object: ObjectId) -> Option<&CopyOrder> {
         self.copies.get(&object)
     }
@@ -114,7 +114,7 @@ impl MaintenanceState {
 
     /// The same, as long as it is worth a writer's waiting.
     pub(in crate::pool) fn awaited_bytes(&self, partition: &str, now: Timestamp) -> u64 {
-        let is_new = |freed: &&Freed| now - freed.last < AWAITED_WITHIN;
+        let is_new = |freed: &&RecentlyDeleted| now - freed.last < AWAITED_WITHIN;
         self.freed.get(partition).filter(is_new).map_or(0, |_| self.freed_bytes(partition, now))
     }
 
@@ -127,7 +127,7 @@ impl MaintenanceState {
     }
 }
 
-impl Freed {
+impl RecentlyDeleted {
     fn turn(&mut self, now: Timestamp) {
         match (now - self.since).0 / GIVEN_BACK_WITHIN.0 {
             0 => return,

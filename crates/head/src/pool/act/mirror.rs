@@ -14,7 +14,7 @@ use crate::{
         },
         calls::being_written,
         decide::{
-            placement::{Placed, Purpose, Wish, place},
+            placement::{Placement, PlacementRequest, Purpose, place},
             promise::promised_pieces,
             view::{Layout, PartitionState, PieceState, PieceView, Snapshot},
         },
@@ -155,9 +155,9 @@ fn places(
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
     let choose = |snapshot: &Snapshot, beside: &[PieceView]| -> Result<Vec<String>, String> {
-        let wish = Wish { pieces, pieces_min: pieces, bytes, beside, purpose: Purpose::Write };
+        let wish = PlacementRequest { pieces, pieces_min: pieces, bytes, beside, purpose: Purpose::Write };
         match place(snapshot, &wish, call.object.0) {
-            Ok(Placed { partitions, is_spread: true }) => {
+            Ok(Placement { partitions, is_spread: true }) => {
                 Ok(partitions.iter().map(ToString::to_string).collect())
             }
             Ok(_) => Err("some would share one".to_owned()),
@@ -278,7 +278,13 @@ fn wanted(
     for piece in &mut beside {
         piece.state = PieceState::Coming;
     }
-    let wish = Wish { pieces, pieces_min: 1, bytes: call.size, beside: &beside, purpose: Purpose::Write };
+    let wish = PlacementRequest {
+        pieces,
+        pieces_min: 1,
+        bytes: call.size,
+        beside: &beside,
+        purpose: Purpose::Write,
+    };
     let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
         Ok(placed) => placed.partitions.iter().map(ToString::to_string).collect(),
         Err(_) => Vec::new(),

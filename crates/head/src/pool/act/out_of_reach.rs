@@ -1,4 +1,4 @@
-//! Partitions from which nothing can be read now, because nobody answers for them, and what follows for files.
+//! Partitions that cannot be read now because their disk server does not answer, and the state of their files.
 //!
 //! A file of which nothing else is left is *out of reach*: it is not lost, and nobody is sent there. One that is on tape, too, is
 //! nearline: whoever opens it has it recalled instead of waiting for a host. What a silent disk server has counts for its pool as
@@ -22,8 +22,8 @@ const REGISTERS_WITHIN: Millis = Millis::from_seconds(15);
 /// Partitions from which nothing can be read, by name.
 pub(crate) type AwayPartitions = BTreeMap<String, AwayHost>;
 
-/// What is known of a partition.
-struct Facts {
+/// The volatile state of a partition.
+struct PartitionStatus {
     name: String,
     host: String,
     pool: String,
@@ -55,7 +55,7 @@ pub(crate) fn notice(core: &mut Core, now: Timestamp) -> Result<()> {
 
 fn away_partitions(core: &Core, now: Timestamp) -> Result<AwayPartitions> {
     let facts = core.store.map_partitions(|(name, row)| {
-        (row.state != PartitionState::Retired).then(|| Facts {
+        (row.state != PartitionState::Retired).then(|| PartitionStatus {
             name: name.clone(),
             host: row.server.name.clone(),
             pool: row.pool.clone(),
@@ -72,7 +72,7 @@ fn away_partitions(core: &Core, now: Timestamp) -> Result<AwayPartitions> {
 }
 
 /// Why nothing can be read from a partition, and since when; nothing if its disk server answers.
-fn why_away(core: &Core, facts: &Facts, now: Timestamp) -> Result<Option<(AwayReason, Timestamp)>> {
+fn why_away(core: &Core, facts: &PartitionStatus, now: Timestamp) -> Result<Option<(AwayReason, Timestamp)>> {
     let hosts = core.store.hosts()?;
     let removed = hosts.get(&facts.host).and_then(|host| host.removed);
     if let Some(removed) = removed.filter(|_| facts.is_given_up) {

@@ -1,4 +1,4 @@
-//! What operators say about pools and partitions.
+//! Calls of operators on pools and partitions.
 
 use crate::{
     Apply, Context, Core,

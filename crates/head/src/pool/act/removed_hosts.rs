@@ -1,4 +1,4 @@
-//! Partitions of hosts that were turned away: what is on them does not count, and nothing is written there any more.
+//! Partitions of removed hosts: their replicas do not count, and nothing is written there any more.
 //!
 //! A host may join again with what it has: its partitions count again when it has said what is on them.
 

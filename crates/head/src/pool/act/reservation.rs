@@ -1,4 +1,4 @@
-//! Room that writers have reserved and do not use: how much of it one user may have, and when it is given back.
+//! Unused reservations of open writes: the limit of each user, and when the head takes them back.
 //!
 //! A client says how long its file becomes, and so much is promised to it. Whoever says so and sends nothing must not keep
 //! others out. So what one user has reserved and not written is a part of a pool at most; more is not refused but not promised
@@ -23,7 +23,7 @@ const IDLE_MAX: Millis = Millis::from_seconds(1800);
 /// So long after a refusal for want of room others are taken to wait for it.
 const WANTED_FOR: Millis = Millis::from_seconds(300);
 
-/// How far a write has come.
+/// Progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
     written: u64,
@@ -122,19 +122,19 @@ pub(in crate::pool) fn release_idle(
     Ok(released)
 }
 
-/// What counts of a pool for the share of one user.
-struct Room {
+/// Free and reserved space of a pool, for the limit of one user.
+struct PoolSpace {
     free: u64,
     promised: u64,
     partitions: Vec<String>,
 }
 
-fn room(core: &Core, pool: &str) -> Result<Room> {
+fn room(core: &Core, pool: &str) -> Result<PoolSpace> {
     let rows = core.store.map_partitions(|(name, row)| {
         let counts = row.pool == pool && row.state == PartitionState::InUse && row.given_up.is_none();
         counts.then(|| (name.clone(), row.free_bytes(), row.promised))
     })?;
-    let mut room = Room { free: 0, promised: 0, partitions: Vec::with_capacity(rows.len()) };
+    let mut room = PoolSpace { free: 0, promised: 0, partitions: Vec::with_capacity(rows.len()) };
     for (name, free, promised) in rows {
         room.free = room.free.saturating_add(free);
         room.promised = room.promised.saturating_add(promised);
@@ -144,7 +144,7 @@ fn room(core: &Core, pool: &str) -> Result<Room> {
 }
 
 /// Bytes that a user has reserved in a pool and not written, `but` for one object.
-fn own_bytes(core: &Core, room: &Room, owner: &str, but: ObjectId) -> Result<u64> {
+fn own_bytes(core: &Core, room: &PoolSpace, owner: &str, but: ObjectId) -> Result<u64> {
     let mut own = 0_u64;
     for partition in &room.partitions {
         for replica in core.store.unsettled(partition, ReplicaState::Writing)? {

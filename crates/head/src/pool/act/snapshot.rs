@@ -1,4 +1,4 @@
-//! What decisions about pools know, taken out of the catalogue.
+//! Copies the state of a pool from the catalogue into the plain values that decisions use.
 
 use crate::{
     Core,

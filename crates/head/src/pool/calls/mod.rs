@@ -1,4 +1,4 @@
-//! The calls of disk servers and doors, and people's evictions.
+//! Calls of disk servers and doors, and evictions by users.
 
 mod open;
 mod partition;

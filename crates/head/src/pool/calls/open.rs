@@ -2,7 +2,7 @@
 
 use crate::pool::{
     act::{
-        allocation::Held,
+        allocation::FileReservation,
         out_of_reach::{self, out_of_reach, state_of},
     },
     source,
@@ -101,7 +101,7 @@ fn lost(core: &Core, node: &Node, path: &FilePath) -> Result<Failure> {
 }
 
 fn unwritten(node: &Node, path: &FilePath) -> Failure {
-    if Held::of(node).is_some_and(|held| !held.is_begun) {
+    if FileReservation::of(node).is_some_and(|held| !held.is_begun) {
         return Failure::busy(format!("{path} is empty: its space is reserved, but nothing was written yet"))
             .hint(format!("open it again once it is written; `bp stat {path}` shows who reserved it"));
     }

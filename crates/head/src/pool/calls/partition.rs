@@ -1,4 +1,4 @@
-//! What disk servers report: their partitions, their space, and objects that they deleted.
+//! Reports of disk servers: partitions, space, and deleted objects.
 
 use super::write::abandon;
 use crate::pool::act::{

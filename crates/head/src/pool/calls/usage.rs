@@ -1,4 +1,4 @@
-//! What was read, for bills and for the choice of what leaves the disk; and evictions.
+//! Reports of reads, for the bill and for the order of eviction; and evictions.
 
 use crate::pool::evict as drop_from_disk;
 use crate::{
@@ -23,19 +23,19 @@ impl Apply for ReportUse {
         let mut foreign = 0;
         for line in &self.traffic {
             match whose(core, context, line.object)? {
-                Whose::Own => account::moved(core, line)?,
-                Whose::Nobodys => debug!(
+                ObjectOwner::Own => account::moved(core, line)?,
+                ObjectOwner::Nobodys => debug!(
                     owner = line.owner,
                     "a file that was read no longer exists; the read is not billed"
                 ),
-                Whose::Anothers => foreign += 1,
+                ObjectOwner::Anothers => foreign += 1,
             }
         }
         for object in self.opened {
             match (whose(core, context, Some(object))?, core.store.replica(object)?) {
-                (Whose::Anothers, _) => foreign += 1,
-                (Whose::Own, Some(replica)) => core.store.note_use(&replica, context.now),
-                (Whose::Own, None) | (Whose::Nobodys, _) => {}
+                (ObjectOwner::Anothers, _) => foreign += 1,
+                (ObjectOwner::Own, Some(replica)) => core.store.note_use(&replica, context.now),
+                (ObjectOwner::Own, None) | (ObjectOwner::Nobodys, _) => {}
             }
         }
         if foreign > 0 {
@@ -50,8 +50,8 @@ impl Apply for ReportUse {
     }
 }
 
-/// On whose disk an object is that a host says was used.
-enum Whose {
+/// Which host has the object that a host reports as used.
+enum ObjectOwner {
     Own,
     /// It was removed since.
     Nobodys,
@@ -59,13 +59,13 @@ enum Whose {
 }
 
 /// A host is believed about what it has. The rooms in the head's own process read from all hosts.
-fn whose(core: &Core, context: &Context, object: Option<ObjectId>) -> Result<Whose> {
-    let Some(host) = context.who.as_host() else { return Ok(Whose::Own) };
-    let Some(object) = object else { return Ok(Whose::Anothers) };
-    let Some(replica) = core.store.replica(object)? else { return Ok(Whose::Nobodys) };
+fn whose(core: &Core, context: &Context, object: Option<ObjectId>) -> Result<ObjectOwner> {
+    let Some(host) = context.who.as_host() else { return Ok(ObjectOwner::Own) };
+    let Some(object) = object else { return Ok(ObjectOwner::Anothers) };
+    let Some(replica) = core.store.replica(object)? else { return Ok(ObjectOwner::Nobodys) };
     let partition = core.store.partition(&replica.partition)?;
     let is_own = partition.is_some_and(|partition| partition.server.name == host);
-    Ok(if is_own { Whose::Own } else { Whose::Anothers })
+    Ok(if is_own { ObjectOwner::Own } else { ObjectOwner::Anothers })
 }
 
 impl Apply for Evict {

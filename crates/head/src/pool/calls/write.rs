@@ -5,7 +5,7 @@ use super::partition::partition_of;
 use crate::pool::{
     Reserve,
     act::{
-        allocation::{self, Held},
+        allocation::{self, FileReservation},
         bounds::require_size,
         coded::pieces_of,
         mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
@@ -60,7 +60,7 @@ impl Apply for OpenWrite {
             }
         };
         let bytes = self.expected_bytes.max(base.as_ref().map_or(0, |base| base.size));
-        if let Some(held) = Held::of(&node) {
+        if let Some(held) = FileReservation::of(&node) {
             let replica = allocation::begin(core, &held, (&context.who.name, bytes), context.now)?;
             let replica = trim_share(core, context, replica, held.size)?;
             let growth = Growth { is_new: false, bytes: bytes.saturating_sub(held.size) };
@@ -183,7 +183,7 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
     if node.is_directory() {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
-    let held = Held::of(&node);
+    let held = FileReservation::of(&node);
     if open.disposition == Disposition::Update && held.is_some() {
         // As without the reservation: who goes on with a write that was cut off must not begin in the middle.
         return Err(Failure::not_found(format!("nothing has been written to {path} yet"))

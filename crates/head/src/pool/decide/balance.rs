@@ -1,11 +1,11 @@
-//! Which partitions are too full, and which of their files move.
+//! Chooses partitions that are too full, and the files that move.
 //!
 //! A move is a copy first; [`crate::pool::decide::surplus`] deletes the piece on the fullest partition once the copy is verified.
 
 use crate::pool::decide::{
     budget::{Budget, CopyOrder, Reason},
     fetch::{Fetch, fetch},
-    placement::{Purpose, Wish, place_where},
+    placement::{PlacementRequest, Purpose, place_where},
     promise::good_pieces,
     view::{FileView, PartitionState, PartitionView, PieceView, Snapshot},
 };
@@ -126,7 +126,7 @@ fn relieve(
     let Fetch::From(sources) = fetch(snapshot, file, piece.index, reason, budget) else { return None };
     let others: Vec<_> = file.pieces.iter().filter(|other| other.object != piece.object).cloned().collect();
     let purpose = Purpose::Balance { below };
-    let wish = Wish { pieces: 1, pieces_min: 1, bytes, beside: &others, purpose };
+    let wish = PlacementRequest { pieces: 1, pieces_min: 1, bytes, beside: &others, purpose };
     let placed = place_where(snapshot, &wish, random, |partition| {
         partition.name != piece.partition && budget.allows_at(reason, &partition.server, bytes)
     });

@@ -1,10 +1,10 @@
-//! Copies that are under way, against the pool's bounds. A copy counts at each server that it comes from or goes to.
+//! Copies in progress against the limits of the pool. A copy counts at each server that it comes from or goes to.
 
 use crate::pool::decide::policy::{Pool, Rate};
 use base::{FileId, ObjectId};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Why a copy is made; what comes first here goes first.
+/// The reason for a copy, in order of priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The promise does not hold.
@@ -59,16 +59,16 @@ pub struct CopyOrder {
     pub relieves: Option<Arc<str>>,
 }
 
-/// What is under way at one server or in the pool.
+/// Copies in progress at one server or in the pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct ActiveCopies {
     /// Copies.
     pub copies: u32,
     /// Bytes of these.
     pub bytes: u64,
 }
 
-impl UnderWay {
+impl ActiveCopies {
     fn fits(self, bytes: u64, copies_max: u32, bytes_max: u64) -> bool {
         // A copy larger than the bound must still be made: alone.
         self.copies < copies_max && (self.bytes.saturating_add(bytes) <= bytes_max || self.copies == 0)
@@ -87,11 +87,11 @@ impl UnderWay {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Ledger {
-    servers: BTreeMap<Arc<str>, UnderWay>,
-    pool: UnderWay,
+    servers: BTreeMap<Arc<str>, ActiveCopies>,
+    pool: ActiveCopies,
 }
 
-/// What is under way in a pool, and what may still begin.
+/// Copies in progress in a pool, and the number that may still begin.
 ///
 /// Decisions take from it what they order; who carries them out gives it back when a copy has ended. It can be made anew
 /// from the copies that are under way, in any order.
@@ -182,12 +182,12 @@ impl Budget {
 
     /// What is under way in the pool: repairs, or moves.
     #[must_use]
-    pub fn under_way(&self, is_repair: bool) -> UnderWay {
+    pub fn under_way(&self, is_repair: bool) -> ActiveCopies {
         if is_repair { self.repairs.pool } else { self.moves.pool }
     }
 
     /// What is under way at each server: repairs, or moves.
-    pub fn servers(&self, is_repair: bool) -> impl Iterator<Item = (&str, UnderWay)> {
+    pub fn servers(&self, is_repair: bool) -> impl Iterator<Item = (&str, ActiveCopies)> {
         let ledger = if is_repair { &self.repairs } else { &self.moves };
         ledger.servers.iter().map(|(server, at)| (&**server, *at))
     }
@@ -271,6 +271,6 @@ mod tests {
         let budget = Budget::with(&pool(), &orders);
         assert_eq!(budget, Budget::with(&pool(), orders.iter().rev()));
         assert_eq!(budget.relieved_bytes("b"), 2);
-        assert_eq!(budget.under_way(false), UnderWay { copies: 2, bytes: 5 });
+        assert_eq!(budget.under_way(false), ActiveCopies { copies: 2, bytes: 5 });
     }
 }

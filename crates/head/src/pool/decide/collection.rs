@@ -101,7 +101,7 @@ pub fn collect(snapshot: &Snapshot, files: &[FileView], shortages: &[Shortage]) 
     evicted
 }
 
-/// Whose turn it is: the smallest goes first.
+/// The order of eviction: the smallest goes first.
 pub(crate) type Rank = (Reverse<u64>, i64);
 
 fn rank_of(order: CollectionOrder, file: &FileView) -> Rank {

@@ -1,11 +1,11 @@
-//! What a new piece is made from.
+//! Chooses the sources of a new piece.
 
 use crate::pool::decide::{
     budget::{Budget, Reason, Source},
     view::{FileView, Layout, PieceView, Snapshot},
 };
 
-/// Where a piece can be fetched from.
+/// The source of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fetch {
     /// From one piece like it, or from as many different ones as give the file.

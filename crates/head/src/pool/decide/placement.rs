@@ -8,9 +8,9 @@ use crate::pool::decide::{
 use base::{Failure, Result, units::human_bytes};
 use std::sync::Arc;
 
-/// What is to be placed.
+/// A request to place pieces.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct PlacementRequest<'a> {
     /// Pieces.
     pub pieces: u8,
     /// Fewer than `pieces`, but not fewer than this, are better than a refusal.
@@ -23,7 +23,7 @@ pub struct Wish<'a> {
     pub purpose: Purpose,
 }
 
-/// What a piece is placed for.
+/// The purpose of a placement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Purpose {
     /// A user's write: leaves the reserved space alone.
@@ -42,9 +42,9 @@ pub enum Purpose {
     },
 }
 
-/// Where the pieces go.
+/// The chosen partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct Placement {
     /// Partitions, the best first.
     pub partitions: Vec<Arc<str>>,
     /// No two pieces of the file, old ones included, share a failure domain.
@@ -56,7 +56,7 @@ pub struct Placed {
 /// Servers that a client could not reach are chosen only if the others are too few.
 /// Two pieces are in one failure domain only if there are too few domains with room, then on different servers if
 /// possible; never on one partition. Refused with `Unavailable` if nobody answers who could take it, else with `NoSpace`.
-pub fn place(snapshot: &Snapshot, wish: &Wish<'_>, random: u64) -> Result<Placed> {
+pub fn place(snapshot: &Snapshot, wish: &PlacementRequest<'_>, random: u64) -> Result<Placement> {
     if snapshot.partitions().iter().any(|partition| partition.is_avoided)
         && let Some(placed) = place_where(snapshot, wish, random, |partition| !partition.is_avoided)
         && placed.partitions.len() == usize::from(wish.pieces)
@@ -70,10 +70,10 @@ pub fn place(snapshot: &Snapshot, wish: &Wish<'_>, random: u64) -> Result<Placed
 /// [`place`] on partitions that `is_allowed`; `None` instead of a reason.
 pub(crate) fn place_where(
     snapshot: &Snapshot,
-    wish: &Wish<'_>,
+    wish: &PlacementRequest<'_>,
     random: u64,
     is_allowed: impl Fn(&PartitionView) -> bool,
-) -> Option<Placed> {
+) -> Option<Placement> {
     placed(snapshot, wish, &choose(snapshot, wish, random, is_allowed))
 }
 
@@ -86,7 +86,7 @@ const FIRST_LEN: usize = 24;
 /// The best partitions, as many as there are or are wanted.
 fn choose<'a>(
     snapshot: &'a Snapshot,
-    wish: &Wish<'_>,
+    wish: &PlacementRequest<'_>,
     random: u64,
     is_allowed: impl Fn(&PartitionView) -> bool,
 ) -> Vec<&'a PartitionView> {
@@ -111,12 +111,12 @@ fn choose<'a>(
     pick(snapshot, &candidates, wish, 0..3)
 }
 
-fn placed(snapshot: &Snapshot, wish: &Wish<'_>, chosen: &[&PartitionView]) -> Option<Placed> {
+fn placed(snapshot: &Snapshot, wish: &PlacementRequest<'_>, chosen: &[&PartitionView]) -> Option<Placement> {
     if chosen.is_empty() || chosen.len() < usize::from(wish.pieces_min) {
         return None;
     }
     let is_spread = is_spread(snapshot, chosen, wish.beside);
-    Some(Placed { partitions: chosen.iter().map(|partition| partition.name.clone()).collect(), is_spread })
+    Some(Placement { partitions: chosen.iter().map(|partition| partition.name.clone()).collect(), is_spread })
 }
 
 /// Room that a write leaves alone.
@@ -128,7 +128,7 @@ fn kept_bytes(pool: &Pool, purpose: Purpose) -> u64 {
 }
 
 /// Whether a partition may take one more piece.
-fn takes(snapshot: &Snapshot, partition: &PartitionView, wish: &Wish<'_>) -> bool {
+fn takes(snapshot: &Snapshot, partition: &PartitionView, wish: &PlacementRequest<'_>) -> bool {
     let room = partition.room_bytes().saturating_sub(kept_bytes(&snapshot.pool, wish.purpose));
     let is_low = match wish.purpose {
         Purpose::Balance { below } => {
@@ -150,7 +150,7 @@ fn is_writable(snapshot: &Snapshot, partition: &PartitionView) -> bool {
 }
 
 /// When a partition [arrives](arrival) if those with room and without work are fast.
-fn race(pool: &Pool, partition: &PartitionView, wish: &Wish<'_>, random: u64) -> f64 {
+fn race(pool: &Pool, partition: &PartitionView, wish: &PlacementRequest<'_>, random: u64) -> f64 {
     let kept = kept_bytes(pool, wish.purpose);
     let free = partition.room_bytes().saturating_sub(kept) as f64;
     let speed = power(free, pool.weights.free_percent)
@@ -170,7 +170,7 @@ fn power(value: f64, percent: u16) -> f64 {
 fn pick<'a>(
     snapshot: &'a Snapshot,
     candidates: &[Candidate<'a>],
-    wish: &Wish<'_>,
+    wish: &PlacementRequest<'_>,
     passes: std::ops::Range<u8>,
 ) -> Vec<&'a PartitionView> {
     // What is leaving keeps nobody away: its successor may stand where it stood.
@@ -208,8 +208,8 @@ fn is_spread(snapshot: &Snapshot, chosen: &[&PartitionView], beside: &[PieceView
     domains.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// Why nothing, or not enough, was found.
-fn refusal(snapshot: &Snapshot, wish: &Wish<'_>, found: usize) -> Failure {
+/// The reason for which not enough partitions were found.
+fn refusal(snapshot: &Snapshot, wish: &PlacementRequest<'_>, found: usize) -> Failure {
     let pool = &snapshot.pool.name;
     let all = snapshot.partitions();
     let writable: Vec<_> = all.iter().filter(|partition| is_writable(snapshot, partition)).collect();

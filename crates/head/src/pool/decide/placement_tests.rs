@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MB: u64 = 1_000_000;
 
-fn wish(pieces: u8) -> Wish<'static> {
-    Wish { pieces, pieces_min: 1, bytes: MB, beside: &[], purpose: Purpose::Write }
+fn wish(pieces: u8) -> PlacementRequest<'static> {
+    PlacementRequest { pieces, pieces_min: 1, bytes: MB, beside: &[], purpose: Purpose::Write }
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn with_too_few_racks_copies_stand_on_different_servers_and_it_is_said() {
     let placed = place(&snapshot, &wish(3), 1).unwrap();
     let servers: BTreeSet<_> = placed.partitions.iter().collect();
     assert_eq!((servers.len(), placed.is_spread), (3, false));
-    let spread = Wish { purpose: Purpose::Spread, ..wish(3) };
+    let spread = PlacementRequest { purpose: Purpose::Spread, ..wish(3) };
     assert_eq!(place(&snapshot, &spread, 1).unwrap().partitions.len(), 1, "no second one in the same rack");
 }
 
@@ -37,8 +37,8 @@ fn with_too_few_racks_copies_stand_on_different_servers_and_it_is_said() {
 fn new_pieces_stay_away_from_old_ones_but_not_from_leaving_or_lost_ones() {
     let mut snapshot = snapshot(4, 2);
     let old = file(1, 2, &["p0"]);
-    let beside = Wish { beside: &old.pieces, ..wish(1) };
-    let found = |snapshot: &Snapshot, wish: &Wish<'_>| {
+    let beside = PlacementRequest { beside: &old.pieces, ..wish(1) };
+    let found = |snapshot: &Snapshot, wish: &PlacementRequest<'_>| {
         let placed = (0..200).map(|random| place(snapshot, wish, random).unwrap().partitions[0].to_string());
         placed.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
     };
@@ -48,7 +48,7 @@ fn new_pieces_stay_away_from_old_ones_but_not_from_leaving_or_lost_ones() {
     snapshot.partition_mut("p0").unwrap().state = PartitionState::InUse;
     let mut lost = old.clone();
     lost.pieces[0].state = PieceState::Lost;
-    let beside = Wish { beside: &lost.pieces, ..wish(1) };
+    let beside = PlacementRequest { beside: &lost.pieces, ..wish(1) };
     assert_eq!(found(&snapshot, &beside), "p0 p1 p2 p3");
 }
 
@@ -80,7 +80,7 @@ fn what_must_not_be_written_is_not() {
     snapshot.partition_mut("p4").unwrap().is_given_up = true;
     let placed = place(&snapshot, &wish(3), 9).unwrap();
     assert_eq!(placed.partitions, ["p5".into()]);
-    let all = Wish { pieces_min: 3, ..wish(3) };
+    let all = PlacementRequest { pieces_min: 3, ..wish(3) };
     assert_eq!(place(&snapshot, &all, 9).unwrap_err().kind, ErrorKind::NoSpace);
 }
 
@@ -90,7 +90,7 @@ fn reserved_and_promised_space_is_kept() {
     snapshot.pool.reserved_bytes = 10 * MB;
     let at = snapshot.partition_mut("p0").unwrap();
     (at.free_bytes, at.incoming_bytes) = (31 * MB, 15 * MB);
-    let bytes = |bytes, purpose| Wish { bytes, purpose, ..wish(1) };
+    let bytes = |bytes, purpose| PlacementRequest { bytes, purpose, ..wish(1) };
     assert!(place(&snapshot, &bytes(5 * MB, Purpose::Write), 1).is_ok());
     let refused = place(&snapshot, &bytes(6 * MB, Purpose::Write), 1).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NoSpace);
@@ -120,11 +120,11 @@ proptest! {
     fn placement_is_apart_legal_and_repeatable(seed: u64, random: u64, pieces in 1u8..6) {
         let (snapshot, files) = world(seed);
         let file = &files[0];
-        let wish = Wish { beside: &file.pieces, ..wish(pieces) };
+        let wish = PlacementRequest { beside: &file.pieces, ..wish(pieces) };
         let placed = place(&snapshot, &wish, random);
         let (again, retold) = retold(&snapshot, &files, Rng::new(seed).next_u64());
         let same = retold.iter().find(|same| same.file == file.file).unwrap();
-        prop_assert_eq!(&place(&again, &Wish { beside: &same.pieces, ..wish }, random), &placed);
+        prop_assert_eq!(&place(&again, &PlacementRequest { beside: &same.pieces, ..wish }, random), &placed);
         let Ok(placed) = placed else { return Ok(()) };
         let chosen: Vec<_> = placed.partitions.iter().map(|name| snapshot.partition(name).unwrap()).collect();
         for at in &chosen {

@@ -1,15 +1,15 @@
-//! When a write is acknowledged, and how whole a file is.
+//! Decides when a write is acknowledged, and how complete a file is.
 
 use crate::pool::decide::{
     policy::Pool,
-    view::{FileView, Layout, Snapshot, Standing},
+    view::{FileView, Layout, PieceHealth, Snapshot},
 };
 use base::ObjectId;
 
 /// Whether a writer may be told that its file is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledgement {
-    /// It may.
+    /// The write may be acknowledged.
     Now,
     /// So many more pieces must be durable first.
     Wait {
@@ -44,7 +44,7 @@ pub fn good_pieces(snapshot: &Snapshot, file: &FileView) -> u8 {
 }
 
 /// [`good_pieces`] of pieces whose standing is known.
-pub(crate) fn good_among<'a>(layout: Layout, standings: impl IntoIterator<Item = Standing<'a>>) -> u8 {
+pub(crate) fn good_among<'a>(layout: Layout, standings: impl IntoIterator<Item = PieceHealth<'a>>) -> u8 {
     let good = standings.into_iter().filter(|standing| standing.is_good);
     match layout {
         Layout::Copies(_) => u8::try_from(good.count()).unwrap_or(u8::MAX),
@@ -74,7 +74,7 @@ pub fn margin(snapshot: &Snapshot, file: &FileView) -> i16 {
 }
 
 /// [`margin`] of pieces whose standing is known.
-pub(crate) fn margin_among<'a>(layout: Layout, standings: impl IntoIterator<Item = Standing<'a>>) -> i16 {
+pub(crate) fn margin_among<'a>(layout: Layout, standings: impl IntoIterator<Item = PieceHealth<'a>>) -> i16 {
     i16::from(good_among(layout, standings)) - i16::from(layout.needed())
 }
 

@@ -1,8 +1,8 @@
-//! Which replicas a reader is sent to.
+//! Chooses the replica for a reader.
 
 use crate::pool::decide::view::{PartitionState, PieceState, PieceView, Snapshot, arrival};
 
-/// Who reads.
+/// The reader.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reader<'a> {
     /// The disk server on the reader's host.

@@ -1,4 +1,4 @@
-//! Which copies to begin: for what is missing, for what is to leave a partition, for what shares a failure domain.
+//! Chooses the copies to begin: for missing pieces, for draining partitions, for pieces that share a failure domain.
 //!
 //! Keep a queue of files for which something may be to do, in the order of [`risk`]; put a file there when one of its pieces
 //! changed, or its partition did. Give the first ones to [`repair`], again whenever a copy has ended: what [`Outlook`]
@@ -8,9 +8,9 @@
 use crate::pool::decide::{
     budget::{Budget, CopyOrder, Reason},
     fetch::{Fetch, fetch},
-    placement::{Purpose, Wish, place, place_where},
+    placement::{PlacementRequest, Purpose, place, place_where},
     promise::{good_among, good_pieces, margin, margin_among},
-    view::{FileView, Layout, PieceState, PieceView, Snapshot, Standing},
+    view::{FileView, Layout, PieceHealth, PieceState, PieceView, Snapshot},
 };
 use base::{Failure, FileId, ObjectId, Timestamp, rng::Rng};
 
@@ -27,10 +27,10 @@ pub struct Risk {
     pub file: FileId,
 }
 
-/// What becomes of a file.
+/// The decision about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outlook {
-    /// It is as it should be.
+    /// The file is complete.
     Whole,
     /// Nothing to begin: what is coming, silent or suspect will do, or must be heard of first.
     Waits,
@@ -46,12 +46,12 @@ pub enum Outlook {
     Lost,
 }
 
-/// What to begin, and what becomes of each file.
+/// The copies to begin, and the decision about each file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Repairs {
     /// Copies to begin, the most urgent first. The budget has been charged for them.
     pub orders: Vec<CopyOrder>,
-    /// What becomes of each file, the most urgent first.
+    /// The decision about each file, the most urgent first.
     pub outlooks: Vec<(FileId, Outlook)>,
 }
 
@@ -103,13 +103,13 @@ fn is_nearline(file: &FileView) -> bool {
 
 /// A piece that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Missing {
+struct MissingPiece {
     index: u8,
     reason: Reason,
 }
 
-/// What a file misses.
-fn missing(snapshot: &Snapshot, file: &FileView, standings: &[Standing<'_>]) -> Vec<Missing> {
+/// The missing pieces of a file.
+fn missing(snapshot: &Snapshot, file: &FileView, standings: &[PieceHealth<'_>]) -> Vec<MissingPiece> {
     let target = file.layout.per_index();
     let mut missing = Vec::new();
     if is_nearline(file) {
@@ -124,21 +124,22 @@ fn missing(snapshot: &Snapshot, file: &FileView, standings: &[Standing<'_>]) -> 
         let repairs = target.saturating_sub(staying + leaving);
         for number in 0..target.saturating_sub(staying) {
             let reason = if number < repairs { Reason::Repair } else { Reason::Drain };
-            missing.push(Missing { index, reason });
+            missing.push(MissingPiece { index, reason });
         }
     }
     // What drains must not keep back what repairs.
     missing.sort_by_key(|missing| (missing.reason, missing.index));
     if missing.is_empty() {
         missing.extend(
-            crowded(snapshot, file.layout, standings).map(|index| Missing { index, reason: Reason::Spread }),
+            crowded(snapshot, file.layout, standings)
+                .map(|index| MissingPiece { index, reason: Reason::Spread }),
         );
     }
     missing
 }
 
 /// A piece that shares its failure domain, of a file that has all its pieces, for which nothing is under way.
-fn crowded(snapshot: &Snapshot, layout: Layout, standings: &[Standing<'_>]) -> Option<u8> {
+fn crowded(snapshot: &Snapshot, layout: Layout, standings: &[PieceHealth<'_>]) -> Option<u8> {
     let is_coming = standings.iter().any(|at| at.piece.state == PieceState::Coming);
     if is_coming || good_among(layout, standings.iter().copied()) < layout.pieces() {
         return None;
@@ -194,11 +195,11 @@ fn coming(snapshot: &Snapshot, order: &CopyOrder) -> PieceView {
 fn order(
     snapshot: &Snapshot,
     file: &FileView,
-    missing: Missing,
+    missing: MissingPiece,
     budget: &Budget,
     random: u64,
 ) -> Result<CopyOrder, Outlook> {
-    let Missing { index, reason } = missing;
+    let MissingPiece { index, reason } = missing;
     let bytes = piece_bytes(file);
     if !budget.allows_in_pool(reason, bytes) {
         // Whether it could be made at all is asked when there is room for it.
@@ -214,7 +215,7 @@ fn order(
         Reason::Drain => Purpose::Drain,
         Reason::Spread | Reason::Balance => Purpose::Spread,
     };
-    let wish = Wish { pieces: 1, pieces_min: 1, bytes, beside: &file.pieces, purpose };
+    let wish = PlacementRequest { pieces: 1, pieces_min: 1, bytes, beside: &file.pieces, purpose };
     let is_allowed = |partition: &crate::pool::decide::view::PartitionView| {
         budget.allows_at(reason, &partition.server, bytes)
     };

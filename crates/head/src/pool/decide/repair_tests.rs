@@ -165,7 +165,7 @@ fn what_cannot_be_copied_is_said_to_wait_to_be_on_tape_or_to_be_lost() {
 
 /// Whether nothing under way is above the bounds.
 fn is_bounded(pool: &crate::pool::decide::policy::Pool, budget: &Budget) -> bool {
-    let fits = |at: crate::pool::decide::budget::UnderWay, copies: u32, bytes: u64| {
+    let fits = |at: crate::pool::decide::budget::ActiveCopies, copies: u32, bytes: u64| {
         at.copies <= copies && (at.bytes <= bytes || at.copies == 1)
     };
     [(true, pool.repair), (false, pool.moves)].into_iter().all(|(is_repair, rate)| {

@@ -1,4 +1,4 @@
-//! Which pieces are read and compared with their checksums next.
+//! Chooses the pieces to verify next.
 
 use crate::pool::decide::view::{PartitionState, PartitionView, PieceState, PieceView, Snapshot};
 use base::{Millis, Timestamp};

@@ -1,4 +1,4 @@
-//! Who is given up: whose pieces are made anew elsewhere because nobody heard of it for too long.
+//! Decides which servers are given up: those silent for so long that their pieces are replaced.
 
 use crate::pool::decide::view::{PartitionState, Snapshot};
 use std::{collections::BTreeMap, sync::Arc};

@@ -1,8 +1,8 @@
-//! What to delete. Besides eviction ([`crate::pool::decide::collection`]) this is the only way in which a good piece of a file ends.
+//! Chooses surplus pieces to delete. Only this and eviction ([`crate::pool::decide::collection`]) delete a good piece.
 
 use crate::pool::decide::{
     promise::good_among,
-    view::{FileView, PartitionState, PartitionView, PieceState, Snapshot, Standing},
+    view::{FileView, PartitionState, PartitionView, PieceHealth, PieceState, Snapshot},
 };
 use base::ObjectId;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
     loop {
         let before = removals.len();
         for index in file.layout.indices() {
-            let good = |kept: &[Standing<'_>]| {
+            let good = |kept: &[PieceHealth<'_>]| {
                 kept.iter().filter(|at| at.piece.index == index && at.is_good).count()
             };
             while good(&kept) > file.layout.per_index() {
@@ -55,18 +55,18 @@ pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
     removals
 }
 
-fn removal(at: &Standing<'_>) -> Removal {
+fn removal(at: &PieceHealth<'_>) -> Removal {
     Removal { object: at.piece.object, partition: at.piece.partition.clone() }
 }
 
-fn domain<'a>(snapshot: &Snapshot, at: &Standing<'a>) -> Option<&'a str> {
+fn domain<'a>(snapshot: &Snapshot, at: &PieceHealth<'a>) -> Option<&'a str> {
     at.partition.map(|partition| snapshot.domain(partition))
 }
 
 /// Which of the good pieces of an index goes.
 ///
 /// None, if the one that should go cannot go yet: another in its place would only have to be made again.
-fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize> {
+fn worst(snapshot: &Snapshot, index: u8, kept: &[PieceHealth<'_>]) -> Option<usize> {
     let shares = |number: usize| {
         kept.iter().enumerate().any(|(other, at)| {
             other != number
@@ -89,7 +89,7 @@ fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize>
     })
 }
 
-fn may_go(at: &Standing<'_>) -> bool {
+fn may_go(at: &PieceHealth<'_>) -> bool {
     !at.piece.is_pinned && at.partition.is_some_and(|partition| partition.state != PartitionState::ReadOnly)
 }
 

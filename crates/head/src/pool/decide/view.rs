@@ -1,4 +1,4 @@
-//! What decisions about pools know: plain values that somebody copied out of the catalogue, and what follows from them.
+//! The state of a pool as plain values, copied from the catalogue, with derived properties.
 //!
 //! | a piece that is | begins no copy: it counts as there | lets others be deleted: it counts as good |
 //! | --- | --- | --- |
@@ -80,7 +80,7 @@ impl PartitionView {
     }
 }
 
-/// What is known of a piece.
+/// The state of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PieceState {
@@ -103,7 +103,7 @@ pub struct PieceView {
     pub partition: Arc<str>,
     /// Which piece of a coded file; 0 for replicas.
     pub index: u8,
-    /// What is known of it.
+    /// Its state.
     pub state: PieceState,
     /// Bytes of this object.
     pub size_bytes: u64,
@@ -118,7 +118,7 @@ pub struct PieceView {
 /// A piece that is a whole file.
 pub type ReplicaView = PieceView;
 
-/// What a file consists of when it is whole.
+/// The pieces of a complete file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// So many replicas.
@@ -174,7 +174,7 @@ impl Layout {
 pub struct FileView {
     /// The file.
     pub file: FileId,
-    /// What it consists of when it is whole.
+    /// The pieces of the complete file.
     pub layout: Layout,
     /// What there is of it, in any order.
     pub pieces: Vec<PieceView>,
@@ -206,7 +206,7 @@ pub struct Snapshot {
 
 /// A piece with what follows from its partition.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct PieceHealth<'a> {
     pub(crate) piece: &'a PieceView,
     pub(crate) partition: Option<&'a PartitionView>,
     /// As [`Snapshot::is_good`].
@@ -292,7 +292,7 @@ impl Snapshot {
         all
     }
 
-    /// What two copies must not share.
+    /// The failure domain.
     #[must_use]
     pub fn domain<'a>(&self, partition: &'a PartitionView) -> &'a str {
         match self.pool.failure_domain {
@@ -302,7 +302,7 @@ impl Snapshot {
     }
 
     /// What follows for a piece from where it is.
-    pub(crate) fn standing<'a>(&'a self, piece: &'a PieceView) -> Standing<'a> {
+    pub(crate) fn standing<'a>(&'a self, piece: &'a PieceView) -> PieceHealth<'a> {
         let partition = self.partition(&piece.partition);
         let used = partition.filter(|partition| partition.state != PartitionState::Retired);
         let is_expected = match piece.state {
@@ -310,7 +310,7 @@ impl Snapshot {
             PieceState::Suspect => self.now - piece.since <= self.pool.silence_bound,
             PieceState::Lost => false,
         };
-        Standing {
+        PieceHealth {
             piece,
             partition,
             is_good: piece.state == PieceState::Verified && used.is_some_and(|at| self.answers(at)),
@@ -320,7 +320,7 @@ impl Snapshot {
     }
 
     /// Of all pieces of a file.
-    pub(crate) fn standings<'a>(&'a self, file: &'a FileView) -> Vec<Standing<'a>> {
+    pub(crate) fn standings<'a>(&'a self, file: &'a FileView) -> Vec<PieceHealth<'a>> {
         file.pieces.iter().map(|piece| self.standing(piece)).collect()
     }
 

@@ -52,13 +52,13 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{NewNode, testing::Place};
+    use crate::store::{NewNode, testing::TestCatalogue};
     use base::{FileId, Timestamp};
     use wire::control::NodeKind;
 
     #[test]
     fn rows_are_found_however_far_their_keys_are_from_each_other() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             store.begin();
             let new = |name| NewNode {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_key_can_have_several_rows() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             let select = "SELECT file, holder FROM pin";
             store.begin();

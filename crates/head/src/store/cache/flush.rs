@@ -95,7 +95,7 @@ fn push_replica<'a>(rows: &mut Rows<'a>, replica: &'a Replica) {
 }
 
 /// Rows of files, sorted by what happens to them.
-struct Sorted<'a> {
+struct SortedRows<'a> {
     nodes_gone: Vec<i64>,
     parked: Rows<'a>,
     nodes_changed: Rows<'a>,
@@ -105,7 +105,7 @@ struct Sorted<'a> {
     replicas_new: Rows<'a>,
 }
 
-impl<'a> Sorted<'a> {
+impl<'a> SortedRows<'a> {
     fn of(files: &'a [Changed]) -> Self {
         let mut sorted = Self {
             nodes_gone: Vec::new(),
@@ -178,7 +178,7 @@ impl Store {
     }
 
     fn write(&self, batch: &Batch) -> StoreResult<()> {
-        Sorted::of(&batch.files).write(&*self.engine)?;
+        SortedRows::of(&batch.files).write(&*self.engine)?;
         let mut removals = Rows::new(&REMOVAL);
         for removal in &batch.removals {
             removals.push([Cell::id(removal.object.0), removal.partition.cell(), removal.size.cell()]);

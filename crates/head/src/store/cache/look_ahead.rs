@@ -22,7 +22,7 @@ struct Walk<'a, Names: Iterator<Item = &'a str>> {
     names: Peekable<Names>,
 }
 
-/// What memory knows of a name.
+/// The cached state of a name.
 enum Known {
     Node(FileId),
     Free,

@@ -1,8 +1,8 @@
-//! Rows in memory in front of the database: what was read lately, and what a group of calls has changed.
+//! Cache in front of the database: recently read rows, and the changes of the current group of calls.
 
 pub(crate) mod by_key;
+pub(crate) mod cached_table;
 pub(crate) mod flush;
-pub(crate) mod kept;
 pub(crate) mod look_ahead;
 pub(crate) mod node_cache;
 pub(crate) mod pending;

@@ -1,4 +1,4 @@
-//! Nodes that were read lately, by id and by name, in a bounded number of bytes.
+//! Cache of recently read nodes, by id and by name, bounded in bytes.
 
 use crate::store::{Node, Replica};
 use base::{FileId, ObjectId};
@@ -132,19 +132,19 @@ impl Generation {
 }
 
 /// What is left of a generation that is forgotten, entry by entry.
-struct Remains {
+struct RetiredGeneration {
     nodes: hash_map::IntoIter<FileId, Arc<Node>>,
     names: hash_map::IntoIter<FileId, HashMap<Box<str>, Arc<Node>>>,
     directory: hash_map::IntoIter<Box<str>, Arc<Node>>,
 }
 
-impl From<Generation> for Remains {
+impl From<Generation> for RetiredGeneration {
     fn from(Generation { nodes, names, .. }: Generation) -> Self {
         Self { nodes: nodes.into_iter(), names: names.into_iter(), directory: HashMap::new().into_iter() }
     }
 }
 
-impl Remains {
+impl RetiredGeneration {
     /// Takes some entries out.
     fn forget_some(&mut self) {
         for _ in 0..FORGOTTEN_AT_ONCE {
@@ -163,7 +163,7 @@ pub(in crate::store) struct NodeCache {
     new: Generation,
     old: Generation,
     /// What was the older half before.
-    remains: Remains,
+    remains: RetiredGeneration,
     bytes_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a group of calls has changed and the database does not have yet.
+//! Changes of the current group of calls that are not in the database yet.
 //!
 //! Files with their replicas, room on partitions, accounts and objects to delete are changed here; [`crate::store::cache::flush`] writes
 //! them when the group commits, or when a query needs them. Every change of a call leaves behind how it is undone, so that
@@ -7,7 +7,7 @@
 use crate::store::{
     Charge, Node,
     rows::{
-        account::ledger::{self, Account, Held, Ledger, Payer, Quota},
+        account::ledger::{self, Account, AccountUsage, Ledger, Payer, Quota},
         facility::{
             census::{Census, Counted},
             ids::{Ids, Sequence},
@@ -36,7 +36,7 @@ pub(in crate::store) enum Name {
     Free,
 }
 
-/// How a change is undone.
+/// The undo record of a change.
 #[derive(Debug)]
 pub(in crate::store) enum Undo {
     /// The file was this before, and known as changed or not.
@@ -246,7 +246,7 @@ impl Pending {
     }
 
     /// Writes to an account.
-    pub(in crate::store) fn post(&mut self, payer: Payer<'_>, held: Held, charge: Charge) {
+    pub(in crate::store) fn post(&mut self, payer: Payer<'_>, held: AccountUsage, charge: Charge) {
         let (ledger, undo) = (self.ledger.get_or_insert_default(), &mut self.undo);
         ledger.post(payer, (held, charge), self.now, |entry| undo.push(Undo::Ledger(entry)));
     }

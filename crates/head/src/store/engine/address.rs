@@ -1,4 +1,4 @@
-//! Where a database is, and what its server must prove before it is told anything.
+//! The address of a database, and how its server is verified before any credential is sent.
 
 use super::super::{StoreError, StoreResult};
 use base::{Failure, Result};
@@ -34,9 +34,9 @@ const WITHOUT_TLS: &str = "server does not support TLS";
 /// What the library says of a server whose certificate is that of an authority, as `openssl req -x509` makes them.
 const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
 
-/// What a server must prove.
+/// How a server is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Proof {
+enum ServerVerification {
     /// Nothing, and nothing is encrypted.
     None,
     /// Nothing, but what is said is encrypted.
@@ -49,7 +49,7 @@ enum Proof {
 #[derive(Clone)]
 pub(in crate::store) struct Address {
     config: Config,
-    proof: Proof,
+    proof: ServerVerification,
 }
 
 impl Address {
@@ -62,7 +62,7 @@ impl Address {
         };
         let mut config: Config = url.parse().map_err(not_a_url)?;
         let proof = settings.proof(is_remote(&config))?;
-        if proof == Proof::None {
+        if proof == ServerVerification::None {
             config.ssl_mode(SslMode::Disable);
         } else {
             require_names(&config)?;
@@ -83,9 +83,9 @@ impl Address {
     /// What TLS needs; `None`: it is not used. Read for each connection: authorities come and go.
     pub(super) fn tls(&self) -> StoreResult<Option<MakeRustlsConnect>> {
         let policy = match &self.proof {
-            Proof::None => return Ok(None),
-            Proof::Encryption => TrustPolicy::AnyCertificate,
-            Proof::Name(file) => {
+            ServerVerification::None => return Ok(None),
+            ServerVerification::Encryption => TrustPolicy::AnyCertificate,
+            ServerVerification::Name(file) => {
                 TrustPolicy::Signed(authorities(file.as_deref()).map_err(StoreError::Unreached)?)
             }
         };
@@ -127,7 +127,7 @@ where
     Ok(client)
 }
 
-/// What the URL says of TLS.
+/// TLS settings in the URL.
 #[derive(Debug, Default)]
 struct Settings {
     mode: Option<String>,
@@ -163,17 +163,17 @@ impl Settings {
     }
 
     /// What they demand of a server that is far, or not.
-    fn proof(self, is_remote: bool) -> Result<Proof> {
+    fn proof(self, is_remote: bool) -> Result<ServerVerification> {
         let authorities = self.authorities.map(PathBuf::from);
         if authorities.as_ref().is_some_and(|file| !file.is_absolute()) {
             return Err(Failure::invalid("sslrootcert in the catalogue's URL is not an absolute path")
                 .hint("leave it out if the system trusts the authority of the database's server"));
         }
         match (self.mode.as_deref(), authorities) {
-            (None, None) if !is_remote => Ok(Proof::None),
-            (None | Some("verify-full"), authorities) => Ok(Proof::Name(authorities)),
-            (Some("require"), None) => Ok(Proof::Encryption),
-            (Some("disable"), None) => Ok(Proof::None),
+            (None, None) if !is_remote => Ok(ServerVerification::None),
+            (None | Some("verify-full"), authorities) => Ok(ServerVerification::Name(authorities)),
+            (Some("require"), None) => Ok(ServerVerification::Encryption),
+            (Some("disable"), None) => Ok(ServerVerification::None),
             (Some(mode @ ("require" | "disable")), Some(_)) => {
                 let what =
                     format!("the catalogue's URL has sslrootcert, but sslmode={mode} verifies nothing");
@@ -279,7 +279,7 @@ fn refused(reason: &CertificateError) -> Failure {
 mod tests {
     use super::*;
 
-    fn proof(url: &str) -> Proof {
+    fn proof(url: &str) -> ServerVerification {
         Address::parse(url).unwrap_or_else(|failure| panic!("{url}: {failure}")).proof
     }
 
@@ -295,7 +295,7 @@ mod tests {
             "postgresql://u@127.0.0.1/cat?sslmode=verify-full",
             "postgresql://u@db.example/cat?password=%3F&sslmode=verify-full",
         ] {
-            assert_eq!(proof(url), Proof::Name(None), "{url}");
+            assert_eq!(proof(url), ServerVerification::Name(None), "{url}");
         }
         for url in [
             "postgresql://u@%2Frun%2Fpostgresql/cat",
@@ -306,10 +306,10 @@ mod tests {
             "postgresql://u@db.example/cat?sslmode=disable",
             "postgresql://u@%2Frun/cat?sslmode=disable",
         ] {
-            assert_eq!(proof(url), Proof::None, "{url}");
+            assert_eq!(proof(url), ServerVerification::None, "{url}");
         }
-        assert_eq!(proof("postgresql://u@db.example/cat?sslmode=require"), Proof::Encryption);
-        let own = Proof::Name(Some("/etc/ca.pem".into()));
+        assert_eq!(proof("postgresql://u@db.example/cat?sslmode=require"), ServerVerification::Encryption);
+        let own = ServerVerification::Name(Some("/etc/ca.pem".into()));
         assert_eq!(proof("postgresql://u@db.example/cat?sslrootcert=%2Fetc%2Fca.pem"), own);
         assert_eq!(proof("postgresql://u@localhost/cat?ssl%6Dode=verify-full&sslrootcert=/etc/ca.pem"), own);
     }

@@ -2,7 +2,7 @@
 
 use crate::store::{
     NewNode, Store, StoreError,
-    testing::{Place, cut},
+    testing::{TestCatalogue, cut},
 };
 use base::{FileId, Timestamp};
 use std::thread;
@@ -18,7 +18,7 @@ fn has(store: &Store, name: &str) -> bool {
 }
 
 /// A start of the head.
-fn start(place: &Place) -> Store {
+fn start(place: &TestCatalogue) -> Store {
     let mut store = Store::open(&place.catalogue).unwrap();
     store.begin();
     store.next_incarnation().unwrap();
@@ -28,7 +28,7 @@ fn start(place: &Place) -> Store {
 
 #[test]
 fn a_head_that_was_replaced_commits_nothing() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     drop(place.create());
     let mut old = start(&place);
     old.begin();
@@ -52,7 +52,7 @@ fn a_head_that_was_replaced_commits_nothing() {
 
 #[test]
 fn who_takes_over_waits_for_the_group_under_way() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     drop(place.create());
     let mut old = start(&place);
     old.begin();
@@ -78,7 +78,7 @@ fn who_takes_over_waits_for_the_group_under_way() {
 
 #[test]
 fn a_lost_connection_fails_its_group_alone() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     drop(place.create());
     let mut store = start(&place);
     store.begin();
@@ -95,7 +95,7 @@ fn a_lost_connection_fails_its_group_alone() {
 
 #[test]
 fn what_the_database_refuses_fails_the_group_and_nothing_else() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     let mut store = place.create();
     store.begin();
     store.begin_call();
@@ -130,8 +130,8 @@ fn columns(store: &Store, sql: &str) -> Vec<String> {
 
 #[test]
 fn both_engines_have_the_same_columns() {
-    let Some(place) = Place::database() else { return };
-    let (file, database) = (Place::file().create(), place.create());
+    let Some(place) = TestCatalogue::database() else { return };
+    let (file, database) = (TestCatalogue::file().create(), place.create());
     let mut here = columns(
         &file,
         "SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
@@ -151,7 +151,7 @@ fn both_engines_have_the_same_columns() {
 
 #[test]
 fn one_facility_lives_in_a_database() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     let missing = Store::open(&place.catalogue).err().unwrap();
     assert_eq!(missing.kind, base::ErrorKind::NotFound, "{missing}");
     drop(place.create());

@@ -1,4 +1,4 @@
-//! Which head is active. Only in a database can there be a second one; ages are told by its clock, never by those of hosts.
+//! The active head. Only a database can have a second one; ages go by its clock, never by those of hosts.
 
 use crate::store::{
     Catalogue, Store, StoreError, StoreResult,
@@ -11,9 +11,9 @@ const CLOCK: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT
 /// Any standby may follow.
 const ANYBODY: &str = "*";
 
-/// Where a head can be reached.
+/// The addresses of a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeadPlace {
+pub struct HeadAddress {
     /// Name of its host.
     pub host: String,
     /// Its XRootD door, `host:port`.
@@ -28,7 +28,7 @@ pub struct ActiveHead {
     /// Its number.
     pub incarnation: u64,
     /// Where it is.
-    pub place: HeadPlace,
+    pub place: HeadAddress,
     /// How long ago it was heard, by the clock of the database.
     pub age: Millis,
     /// An operator wants this host to follow it.
@@ -48,7 +48,7 @@ fn active(engine: &dyn Engine) -> StoreResult<Option<ActiveHead>> {
     let sql = format!("SELECT incarnation, host, root, https, {CLOCK} - beat, successor FROM head_now");
     let mut found = None;
     engine.query(&sql, &[], &mut |row| {
-        let place = HeadPlace { host: row.get(1)?, root: row.get(2)?, https: row.get(3)? };
+        let place = HeadAddress { host: row.get(1)?, root: row.get(2)?, https: row.get(3)? };
         let (incarnation, age, successor) = (row.get(0)?, Millis(row.get(4)?), row.get(5)?);
         found = Some(ActiveHead { incarnation, place, age, successor });
         Ok(())
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// The head that is active says that it lives.
-    pub(crate) fn beat(&self, incarnation: u64, place: &HeadPlace) -> StoreResult<()> {
+    pub(crate) fn beat(&self, incarnation: u64, place: &HeadAddress) -> StoreResult<()> {
         let sql = format!(
             "INSERT INTO head_now (only_row, incarnation, host, root, https, beat) VALUES (1, ?1, ?2, ?3, ?4, {CLOCK})
              ON CONFLICT (only_row) DO UPDATE SET incarnation = ?1, host = ?2, root = ?3, https = ?4, beat = {CLOCK},
@@ -112,7 +112,7 @@ impl Watch {
 
     /// Takes over from the head that was seen, if it may still be followed. From then on that head commits nothing. Of several
     /// who try one succeeds.
-    pub fn claim(&self, seen: Option<&ActiveHead>, place: &HeadPlace, silence: Millis) -> Result<bool> {
+    pub fn claim(&self, seen: Option<&ActiveHead>, place: &HeadAddress, silence: Millis) -> Result<bool> {
         self.engine.begin()?;
         let outcome = self.try_claim(seen, place, silence).and_then(|is_ours| {
             self.engine.commit()?;
@@ -122,7 +122,12 @@ impl Watch {
         Ok(outcome.inspect_err(|_| drop(self.engine.rollback()))?)
     }
 
-    fn try_claim(&self, seen: Option<&ActiveHead>, place: &HeadPlace, silence: Millis) -> StoreResult<bool> {
+    fn try_claim(
+        &self,
+        seen: Option<&ActiveHead>,
+        place: &HeadAddress,
+        silence: Millis,
+    ) -> StoreResult<bool> {
         use crate::store::engine::{Params, ToCell};
         let run = |sql: &str, params: &[crate::store::engine::Cell<'_>]| self.engine.count(sql, params);
         let claimed = match seen {

@@ -1,18 +1,18 @@
 //! Two heads of one catalogue: who is active, and who follows.
 
-use crate::store::{HeadPlace, NewNode, Store, StoreError, Watch, testing::Place};
+use crate::store::{HeadAddress, NewNode, Store, StoreError, Watch, testing::TestCatalogue};
 use base::{ErrorKind, FileId, Millis, Timestamp};
 use wire::control::NodeKind;
 
 /// Longer than any test takes.
 const LONG: Millis = Millis::from_seconds(3600);
 
-fn at(host: &str) -> HeadPlace {
-    HeadPlace { host: host.into(), root: format!("{host}:1094"), https: format!("{host}:8443") }
+fn at(host: &str) -> HeadAddress {
+    HeadAddress { host: host.into(), root: format!("{host}:1094"), https: format!("{host}:8443") }
 }
 
 /// A start of the head.
-fn start(place: &Place, host: &str) -> (Store, u64) {
+fn start(place: &TestCatalogue, host: &str) -> (Store, u64) {
     let mut store = Store::open(&place.catalogue).unwrap();
     store.begin();
     let incarnation = store.next_incarnation().unwrap();
@@ -30,7 +30,7 @@ fn make(store: &mut Store, name: &str) -> Result<(), StoreError> {
 
 #[test]
 fn a_head_that_is_heard_is_followed_by_order_only() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     drop(place.create());
     let watch = Watch::new(&place.catalogue).unwrap();
     assert_eq!(watch.look().unwrap(), None);
@@ -58,7 +58,7 @@ fn a_head_that_is_heard_is_followed_by_order_only() {
 
 #[test]
 fn of_several_standbys_one_follows_a_head_that_is_silent() {
-    let Some(place) = Place::database() else { return };
+    let Some(place) = TestCatalogue::database() else { return };
     drop(place.create());
     let (mut old, _) = start(&place, "a");
     let watches: Vec<_> = (0..4).map(|_| Watch::new(&place.catalogue).unwrap()).collect();
@@ -84,7 +84,7 @@ fn of_several_standbys_one_follows_a_head_that_is_silent() {
 
 #[test]
 fn a_catalogue_in_a_file_has_no_standby() {
-    let place = Place::file();
+    let place = TestCatalogue::file();
     drop(place.create());
     assert_eq!(Watch::new(&place.catalogue).err().unwrap().kind, ErrorKind::Unsupported);
 }

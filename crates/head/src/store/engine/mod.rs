@@ -1,4 +1,4 @@
-//! What the store asks of a database. Statements are written once, in what SQLite and PostgreSQL both understand:
+//! The interface of a database engine. Statements are written once, in the common subset of SQLite and PostgreSQL:
 //! parameters are `?1`, numbers are `BIGINT` or `DOUBLE PRECISION`, sums are cast, conflicts name their columns.
 
 mod address;

@@ -1,4 +1,4 @@
-//! What the status shows of jobs and tape requests: exact numbers, and the rows that matter most.
+//! Jobs and tape requests for the status: exact counts, and the most important rows.
 
 use crate::store::{
     Store, StoreResult, VolumeRow,

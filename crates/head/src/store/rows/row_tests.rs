@@ -1,8 +1,9 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use crate::store::{
-    AccountKey, CopyRow, GrantRow, Held, NOT_BEGUN, NewContent, NewNode, Node, Piece, Replica, ReplicaState,
-    Store, TrashRow, cache::node_cache::NodeCache, rows::facility::ids::Sequence, testing::Place,
+    AccountKey, AccountUsage, CopyRow, GrantRow, NOT_BEGUN, NewContent, NewNode, Node, Piece, Replica,
+    ReplicaState, Store, TrashRow, cache::node_cache::NodeCache, rows::facility::ids::Sequence,
+    testing::TestCatalogue,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ use wire::control::{
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 
-fn store(place: &Place) -> Store {
+fn store(place: &TestCatalogue) -> Store {
     let mut store = place.create();
     store.begin();
     // Nothing lies on the last one.
@@ -231,7 +232,7 @@ fn accounts(store: &Store) -> Vec<String> {
 
 /// What the accounts hold must be what the files say.
 fn check_held(store: &Store) {
-    let mut expected: BTreeMap<_, Held> = BTreeMap::new();
+    let mut expected: BTreeMap<_, AccountUsage> = BTreeMap::new();
     let pools = store.partition_space().unwrap();
     for file in files(store).iter().filter(|node| !node.is_directory()) {
         let key = |user: &str, pool: &str| {
@@ -256,7 +257,8 @@ fn check_held(store: &Store) {
     }
     store.load_ledger().unwrap();
     let pending = store.pending.borrow();
-    let held = pending.ledger().unwrap().accounts().iter().filter(|account| account.held != Held::default());
+    let held =
+        pending.ledger().unwrap().accounts().iter().filter(|account| account.held != AccountUsage::default());
     let held = held.map(|account| {
         let AccountKey { user, group, project, pool } = (*account.key).clone();
         ((user, group, project, pool), account.held)
@@ -327,7 +329,7 @@ fn ask_anew(store: &mut Store) -> Answers {
     store.ids.forget();
     store.policies.take();
     store.labels.take();
-    store.grants = crate::store::Kept::default();
+    store.grants = crate::store::CachedTable::default();
     ask(store)
 }
 
@@ -377,7 +379,7 @@ proptest! {
 
     #[test]
     fn memory_says_what_the_file_says(groups in groups()) {
-        check(store(&Place::file()), groups)?;
+        check(store(&TestCatalogue::file()), groups)?;
     }
 }
 
@@ -387,7 +389,7 @@ proptest! {
 
     #[test]
     fn memory_says_what_the_database_says(groups in groups()) {
-        if let Some(place) = Place::database() {
+        if let Some(place) = TestCatalogue::database() {
             check(store(&place), groups)?;
         }
     }
@@ -395,7 +397,7 @@ proptest! {
 
 #[test]
 fn numbers_begin_with_one() {
-    for place in Place::all() {
+    for place in TestCatalogue::all() {
         let mut store = place.create();
         store.begin();
         let new =
@@ -412,7 +414,7 @@ fn numbers_begin_with_one() {
 
 #[test]
 fn numbers_are_never_given_twice() {
-    for place in Place::all() {
+    for place in TestCatalogue::all() {
         let mut store = store(&place);
         let mut given = Vec::new();
         for round in 0..1000 {

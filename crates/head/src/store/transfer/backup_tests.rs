@@ -4,7 +4,7 @@ use crate::store::{
     Catalogue, NewNode, Store, StoreError,
     engine::{Engine, Shape, Sqlite},
     relocate, restore,
-    testing::Place,
+    testing::TestCatalogue,
     transfer::loader::Loader,
 };
 use base::{ErrorKind, FileId, Result, Timestamp};
@@ -29,14 +29,14 @@ fn allowed<'a>(table: &'a str, column: &str) -> Option<&'a str> {
 }
 
 /// Rows in every table that the schema has, also in those that were added after this was written.
-fn fill(place: &Place) {
+fn fill(place: &TestCatalogue) {
     let mut store = place.create();
     store.begin();
     for sequence in 0..3 {
         make(&store, &format!("file {sequence} é\u{10348}"));
     }
     store.commit().unwrap();
-    let sample = Place::file();
+    let sample = TestCatalogue::file();
     drop(sample.create());
     let Catalogue::File(file) = &sample.catalogue else { panic!("it is in a file") };
     let schema = Sqlite::open(file, false).unwrap();
@@ -106,13 +106,13 @@ const CHANGED: [&str; 4] = ["facility", "restored", "sequence", "volume"];
 
 #[test]
 fn every_table_of_the_schema_comes_back_on_either_engine() {
-    for from in Place::all() {
+    for from in TestCatalogue::all() {
         fill(&from);
         let before = contents(&from.catalogue);
         let empty: Vec<_> = before.iter().filter(|(_, content)| content.rows == 0).collect();
         assert!(empty.is_empty(), "{empty:?}");
         let backup = backup_of(&from.catalogue);
-        for to in Place::all() {
+        for to in TestCatalogue::all() {
             let done = restored(&to.catalogue, &backup).unwrap();
             assert_eq!(done.rows, before.values().map(|content| content.rows).sum::<u64>());
             let mut after = contents(&to.catalogue);
@@ -128,11 +128,12 @@ fn every_table_of_the_schema_comes_back_on_either_engine() {
 
 #[test]
 fn a_catalogue_moves_from_engine_to_engine_and_back() {
-    let Some(database) = Place::database() else { return };
-    let (first, last) = (Place::file(), Place::file());
+    let Some(database) = TestCatalogue::database() else { return };
+    let (first, last) = (TestCatalogue::file(), TestCatalogue::file());
     fill(&first);
     let before = contents(&first.catalogue);
-    let starts = |place: &Place| Store::open(&place.catalogue).unwrap().facility().unwrap().incarnation;
+    let starts =
+        |place: &TestCatalogue| Store::open(&place.catalogue).unwrap().facility().unwrap().incarnation;
     let old = starts(&first);
     let rows = relocate(&first.catalogue, &database.catalogue).unwrap();
     assert_eq!(rows, before.values().map(|content| content.rows).sum::<u64>());
@@ -157,7 +158,7 @@ fn a_catalogue_moves_from_engine_to_engine_and_back() {
 
 #[test]
 fn groups_go_on_while_a_backup_is_read_and_it_holds_one_moment() {
-    for place in Place::all() {
+    for place in TestCatalogue::all() {
         drop(place.create());
         let mut store = Store::open(&place.catalogue).unwrap();
         for round in 0..3 {
@@ -182,7 +183,7 @@ fn groups_go_on_while_a_backup_is_read_and_it_holds_one_moment() {
             store.begin();
             make(&store, &format!("alone again {round}"));
             store.commit().unwrap();
-            let to = Place::file();
+            let to = TestCatalogue::file();
             restored(&to.catalogue, &backup).unwrap();
             let reader = Store::open(&to.catalogue).unwrap();
             assert!(has(&reader, &format!("before {round}")));
@@ -197,7 +198,7 @@ fn groups_go_on_while_a_backup_is_read_and_it_holds_one_moment() {
 
 #[test]
 fn numbers_go_on_beyond_all_that_were_given_since() {
-    for place in Place::all() {
+    for place in TestCatalogue::all() {
         drop(place.create());
         let backup = backup_of(&place.catalogue);
         let mut store = Store::open(&place.catalogue).unwrap();
@@ -206,7 +207,7 @@ fn numbers_go_on_beyond_all_that_were_given_since() {
         store.next_incarnation().unwrap();
         store.commit().unwrap();
         let incarnation = store.facility().unwrap().incarnation;
-        let to = Place::file();
+        let to = TestCatalogue::file();
         restored(&to.catalogue, &backup).unwrap();
         let mut again = Store::open(&to.catalogue).unwrap();
         again.begin();
@@ -218,10 +219,10 @@ fn numbers_go_on_beyond_all_that_were_given_since() {
 
 #[test]
 fn what_is_not_whole_or_not_ours_leaves_nothing() {
-    let from = Place::file();
+    let from = TestCatalogue::file();
     fill(&from);
     let backup = backup_of(&from.catalogue);
-    for to in Place::all() {
+    for to in TestCatalogue::all() {
         let mut damaged = backup.clone();
         let at = damaged.len() / 2;
         damaged[at] ^= 1;
@@ -239,9 +240,9 @@ fn what_is_not_whole_or_not_ours_leaves_nothing() {
 
 #[test]
 fn a_backup_of_an_older_schema_is_brought_up_to_date() {
-    for to in Place::all() {
+    for to in TestCatalogue::all() {
         // What release 0 had: the first schema that both engines knew.
-        let old = Place::file();
+        let old = TestCatalogue::file();
         let Catalogue::File(file) = &old.catalogue else { panic!("it is in a file") };
         let engine = Sqlite::open_up_to(file, true, 3).unwrap();
         for sql in [
@@ -279,7 +280,7 @@ fn a_backup_of_an_older_schema_is_brought_up_to_date() {
 
 #[test]
 fn a_table_that_was_forgotten_is_noticed() {
-    for place in Place::all() {
+    for place in TestCatalogue::all() {
         drop(place.create());
         let engine = place.catalogue.open(false).unwrap();
         engine.begin().unwrap();

@@ -34,13 +34,13 @@ pub struct Restored {
 }
 
 /// A catalogue that is being made: a file gets its name at the end.
-struct Place<'a> {
+struct NewCatalogue<'a> {
     catalogue: &'a Catalogue,
     /// Where a file is until then.
     file: PathBuf,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NewCatalogue<'a> {
     fn new(catalogue: &'a Catalogue) -> Result<Self> {
         catalogue.require_vacant()?;
         let file = match catalogue {
@@ -119,7 +119,7 @@ pub fn restore(
     from: &mut dyn Read,
     now: Timestamp,
 ) -> Result<Restored> {
-    let place = Place::new(catalogue)?;
+    let place = NewCatalogue::new(catalogue)?;
     let mut frames = Frames { from, decoder: Decoder::default() };
     let Some(Frame::Begin(begin)) = frames.next()? else {
         return Err(Failure::corrupt("the backup does not name its facility"));
@@ -204,7 +204,7 @@ fn mark_restored(engine: &dyn Engine, taken: Timestamp, now: Timestamp) -> Resul
 ///
 /// Whatever head runs on the old one can commit nothing from now on.
 pub fn relocate(from: &Catalogue, to: &Catalogue) -> Result<u64> {
-    let place = Place::new(to)?;
+    let place = NewCatalogue::new(to)?;
     let source = from.open(false)?;
     source.be_patient()?;
     let raise = "UPDATE facility SET incarnation = incarnation + 1";

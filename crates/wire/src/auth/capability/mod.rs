@@ -28,7 +28,7 @@ pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
 /// Joining time of the head's own host, which never joined.
 pub const NEVER_JOINED: Timestamp = Timestamp(0);
 
-/// What may be done.
+/// The state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read the object.
@@ -70,7 +70,7 @@ pub struct Times {
 /// A right to one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cap {
-    /// What may be done.
+    /// The state.
     pub access: Access,
     /// Where the object lies, or shall lie.
     pub partition: String,

@@ -1,4 +1,4 @@
-//! What a token allows: the storage scopes of the WLCG token profile, `storage.read:/data storage.create:/home/ann`.
+//! Scopes of a token: the storage scopes of the WLCG token profile, `storage.read:/data storage.create:/home/ann`.
 
 use crate::http::{decode_path, encode_path};
 use base::{Failure, FilePath, Result};
@@ -88,7 +88,7 @@ impl Grant {
 /// One scope: a grant on a path and everything below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// What.
+    /// The rights.
     pub grant: Grant,
     /// Where.
     pub path: FilePath,

@@ -1,4 +1,4 @@
-//! Accounts: who holds and who used what, by user, group, project, pool and month.
+//! Accounts: stored data and used resources, by user, group, project, pool and month.
 
 use base::{Failure, FilePath, Millis, Month};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl fmt::Display for ProjectName {
     }
 }
 
-/// Says to which project a file or directory belongs. What is made in a directory later belongs to its project; what is
+/// Assigns a file or directory to a project. New entries of a directory belong to its project; existing ones
 /// there already stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetProject {
@@ -68,7 +68,7 @@ pub struct SetProject {
     pub project: Option<ProjectName>,
 }
 
-/// By what lines of accounts are told apart.
+/// The fields by which accounts are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountPart {
@@ -119,7 +119,7 @@ pub struct Accounts {
     pub lines_len: u64,
 }
 
-/// What an account, or several together, hold and used.
+/// The stored data and used resources of one account, or of several together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountLine {
     /// Whose, if that was asked for.

@@ -1,16 +1,16 @@
-//! Quotas: how much users, groups and projects may hold.
+//! Quotas: limits on the data of users, groups and projects.
 
 use serde::{Deserialize, Serialize};
 
-/// Whom a quota binds.
+/// The kind of account that a quota limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuotaKind {
-    /// What a user owns.
+    /// Files of a user.
     User,
-    /// What belongs to a group.
+    /// Files of a group.
     Group,
-    /// What belongs to a project.
+    /// Files of a project.
     Project,
 }
 
@@ -32,7 +32,7 @@ impl QuotaKind {
 /// Sets a quota, or lifts it: `None` is no limit. What is held already stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetQuota {
-    /// Whom it binds.
+    /// The kind of account that it limits.
     pub kind: QuotaKind,
     /// Their name.
     pub name: String,
@@ -58,18 +58,18 @@ pub struct Quotas {
 /// A quota, and how much of it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaInfo {
-    /// Whom it binds.
+    /// The kind of account that it limits.
     pub kind: QuotaKind,
     /// Their name.
     pub name: String,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Bytes by which writes under way make these more.
+    /// Bytes that writes in progress add.
     pub reserved_bytes: u64,
-    /// Most that both may be.
+    /// The limit of both together.
     pub bytes_max: Option<u64>,
     /// Their files.
     pub files: u64,
-    /// Most that these may be.
+    /// The limit of these.
     pub files_max: Option<u64>,
 }

@@ -4,7 +4,7 @@ use crate::control::{JobState, RequestKind, RequestState, VolumeState};
 use base::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How many jobs, tape requests and volumes there are, whatever is listed.
+/// Exact numbers of jobs, tape requests and volumes, independent of the lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Jobs by state, of those that are not over.
@@ -20,7 +20,7 @@ pub struct Counts {
 pub struct JobCount {
     /// The state.
     pub state: JobState,
-    /// How many.
+    /// Their number.
     pub jobs: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct RequestCount {
     pub kind: RequestKind,
     /// The state.
     pub state: RequestState,
-    /// How many.
+    /// Their number.
     pub requests: u64,
     /// When the oldest of them was made.
     pub oldest: Timestamp,
@@ -42,7 +42,7 @@ pub struct RequestCount {
 pub struct VolumeCount {
     /// The state.
     pub state: VolumeState,
-    /// How many.
+    /// Their number.
     pub volumes: u64,
     /// Bytes of copies that count.
     pub live_bytes: u64,

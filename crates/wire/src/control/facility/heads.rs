@@ -10,7 +10,7 @@ pub struct TakeOver {
     pub host: Option<String>,
 }
 
-/// Says that another head keeps a directory and all that is below it; of the root: all that is not here.
+/// Refers a directory and everything below it to another head; of the root: everything that is not here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Refer {
     /// The directory; empty, but for the root.
@@ -20,24 +20,24 @@ pub struct Refer {
     pub to: Option<OtherHead>,
 }
 
-/// Shows what other heads keep.
+/// Returns the referrals to other heads.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GetReferrals {}
 
-/// A directory that another head keeps.
+/// A directory that another head serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Referral {
     /// The directory.
     pub path: FilePath,
     /// The head.
     pub at: OtherHead,
-    /// Who said so.
+    /// The user who set it.
     pub giver: String,
     /// When.
     pub made: Timestamp,
 }
 
-/// What other heads keep, by path.
+/// The referrals to other heads, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Referrals {
     /// The directories.

@@ -1,4 +1,4 @@
-//! Hosts of a facility: how they are invited, join, and are turned away.
+//! Hosts of a facility: invitation, joining, removal.
 
 use crate::{
     auth::token::base64url,
@@ -56,12 +56,12 @@ impl FromStr for Role {
     }
 }
 
-/// Lets one host join.
+/// Creates an invitation for one host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Invite {
-    /// What it may do.
+    /// The allowed roles.
     pub roles: Vec<Role>,
-    /// How long it has time.
+    /// How long the invitation is valid.
     pub lifetime: Millis,
 }
 
@@ -70,7 +70,7 @@ pub struct Invite {
 pub struct Invited {
     /// What the host must show: a [`JoinToken`] as text. It is a secret, and good once.
     pub token: String,
-    /// Until when.
+    /// When it expires.
     pub expires: Timestamp,
 }
 
@@ -124,7 +124,7 @@ impl FromStr for JoinToken {
     }
 }
 
-/// What a host is called, by name and by address.
+/// The names and addresses of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostNames {
     /// Names.
@@ -140,11 +140,11 @@ pub struct JoinFacility {
     pub secret: String,
     /// What the host wants to be called in the facility.
     pub name: String,
-    /// What it wants to do; the invitation must allow it.
+    /// The requested roles; the invitation must allow them.
     pub roles: Vec<Role>,
     /// Its public key: a point of P-256, uncompressed, base64url.
     pub key: String,
-    /// By what it is reached: its certificates will say nothing else.
+    /// The names and addresses of its doors; its certificates name nothing else.
     pub reached: HostNames,
     /// Version of its daemon.
     pub version: String,
@@ -191,14 +191,14 @@ pub struct HostCertificate {
     pub certificate: String,
 }
 
-/// What a host needs to be one of the facility.
+/// The configuration and credentials of a joined host.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Membership {
     /// The facility's id.
     pub facility: String,
     /// Its name, for people.
     pub facility_name: String,
-    /// Who runs it.
+    /// The user who runs it.
     pub owner: String,
     /// The certificate of the host, PEM.
     pub certificate: String,
@@ -210,7 +210,7 @@ pub struct Membership {
     pub root: String,
 }
 
-/// The certificate of the authority, for whoever wants to join: it is public.
+/// Returns the certificate of the authority, for hosts that want to join. It is public.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct GetAuthority {}
 
@@ -291,7 +291,7 @@ pub struct ChangeCertificate {
 pub struct RemoveHost {
     /// The host.
     pub name: String,
-    /// Also if files lie on it that are nowhere else; without this word that is refused.
+    /// Remove it even if it has the only copy of files; otherwise that is refused.
     #[serde(default)]
     pub force: bool,
 }
@@ -306,7 +306,7 @@ pub struct GetSoleFiles {
     pub after: Option<FileId>,
 }
 
-/// A file that lies on one host only.
+/// A file whose only copy is on one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoleFile {
     /// Its number.
@@ -315,7 +315,7 @@ pub struct SoleFile {
     pub path: FilePath,
     /// Bytes.
     pub size: u64,
-    /// Whose it is.
+    /// Its owner.
     pub owner: String,
 }
 
@@ -344,7 +344,7 @@ pub struct Hosts {
 pub struct HostInfo {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its roles.
     pub roles: Vec<Role>,
     /// SHA-256 of the certificates that it may show, hex; empty if it was removed.
     pub certificates: Vec<String>,
@@ -352,12 +352,12 @@ pub struct HostInfo {
     pub joined: Timestamp,
     /// When it was removed.
     pub removed: Option<Timestamp>,
-    /// What its certificates may say.
+    /// The names and addresses that its certificates may contain.
     pub reached: HostNames,
     /// Its labels, by name.
     #[serde(default)]
     pub labels: Vec<HostLabel>,
-    /// Whether it is there.
+    /// Its presence.
     #[serde(default)]
     pub presence: Presence,
     /// When it was heard last; `None`: not since the head started.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// token ends no later than that one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateToken {
-    /// Whose.
+    /// The user.
     pub user: String,
     /// How long it holds; `None`: a day, or as long as is allowed if that is less.
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct CreateToken {
 pub struct CreatedToken {
     /// The token.
     pub token: String,
-    /// Until when it holds.
+    /// When it expires.
     pub expires: Timestamp,
 }
 
@@ -39,7 +39,7 @@ pub struct GetKeys {}
 /// Makes a new generation of the facility's key, which signs from now on; for its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RotateKey {
-    /// How long the generation before still verifies what it has signed.
+    /// How long the previous generation still verifies its signatures.
     pub grace: Millis,
 }
 
@@ -64,14 +64,14 @@ pub struct KeyGeneration {
     pub number: u32,
     /// When it was made; 0: by a version that did not note it.
     pub made: Timestamp,
-    /// What it does.
+    /// Its roles.
     pub state: KeyState,
-    /// Until when it verifies, or did; none: it is the one that signs.
+    /// When it stops verifying; none: it is the one that signs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// What a generation of the facility's key does.
+/// The state of a generation of the facility's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyState {

@@ -1,4 +1,4 @@
-//! Labels of hosts: where they stand and what they hang on, as operators say it.
+//! Labels of hosts: racks and other failure domains, set by operators.
 
 use base::{Failure, Result};
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ impl From<HostLabel> for String {
 pub struct LabelHost {
     /// The host.
     pub name: String,
-    /// Labels to set, or to take away; others stay.
+    /// Labels to set or remove; others stay.
     pub labels: Vec<HostLabel>,
 }
 

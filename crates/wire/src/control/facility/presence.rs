@@ -1,11 +1,11 @@
-//! Which hosts are there: each says so again and again, and says goodbye when it stops.
+//! Presence: hosts send heartbeats, and say goodbye when they stop.
 
 use crate::control::DiskServer;
 use base::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A host says that it is there, every few seconds, whatever its roles are.
+/// A heartbeat: a host reports every few seconds, whatever its roles are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostHere {
     /// Name and doors.
@@ -14,7 +14,7 @@ pub struct HostHere {
     pub boot: u64,
 }
 
-/// A host says that its daemon stops: from now on nobody is sent there. What is under way is still brought to its end.
+/// A host says goodbye: its daemon stops, and clients are not sent there any more. Transfers in progress still complete.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostLeaves {
     /// The host.
@@ -32,7 +32,7 @@ pub struct HostUnanswered {
     pub asked: Timestamp,
 }
 
-/// Whether a host is there.
+/// The presence of a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {

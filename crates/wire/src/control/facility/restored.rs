@@ -1,4 +1,4 @@
-//! A catalogue that went back to an older state: how disk servers notice, and what an operator does about it.
+//! A catalogue that was restored to an older state: how disk servers notice, and how an operator accepts it.
 
 use crate::media::object::Label;
 use base::{Checksums, ObjectId, Timestamp};
@@ -15,7 +15,7 @@ pub struct FoundObject {
     pub described: Option<Described>,
 }
 
-/// What an object says of itself.
+/// The description of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
     /// The file that it was written for.
@@ -30,7 +30,7 @@ pub struct Described {
 /// be deleted until now is kept, as objects that the catalogue does not know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SettleCatalogue {
-    /// How many unknown objects the operator has seen.
+    /// The number of unknown objects that the operator has seen.
     pub unknown: u64,
     /// Do not wait for disk servers that have not said what they have, nor for surveys of volumes.
     pub without_absent: bool,
@@ -49,18 +49,18 @@ pub const LOST_AND_FOUND: &str = "lost+found";
 /// A restore that is not settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredInfo {
-    /// Which one, counted from 1.
+    /// The number of the restore, from 1.
     pub epoch: u64,
-    /// When it was done, or noticed.
+    /// When it was done, or detected.
     pub noticed: Timestamp,
     /// When the backup was made, if it was restored from one.
     pub taken: Option<Timestamp>,
-    /// What happened.
+    /// The failure.
     pub reason: String,
-    /// Whether what is found is taken in.
+    /// Whether objects found on disks are added to the catalogue.
     #[serde(default)]
     pub is_recovering: bool,
-    /// What partitions hold that the catalogue does not know.
+    /// The objects on partitions that the catalogue does not know.
     pub partitions: Vec<UnknownObjects>,
     /// Volumes that may hold files which the catalogue does not know, and were not surveyed to their ends.
     #[serde(default)]
@@ -91,14 +91,14 @@ impl RestoredInfo {
 /// Examples that are kept for each partition.
 pub const UNKNOWN_SHOWN_MAX: usize = 100;
 
-/// What a partition holds that the catalogue does not know.
+/// Objects on a partition that the catalogue does not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnknownObjects {
     /// The partition.
     pub partition: String,
-    /// Whether its disk server has said everything.
+    /// Whether its disk server has listed all objects.
     pub is_complete: bool,
-    /// How many.
+    /// Their number.
     pub objects: u64,
     /// Bytes of all.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! The facility at a glance: what the console, `bp status` and scripts show.
+//! The status of the facility, for the console, `bp status` and scripts.
 
 use crate::control::{
     Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, Presence, RestoredInfo, Role,
@@ -47,10 +47,10 @@ pub struct Status {
     pub hosts: Vec<HostStatus>,
     /// Jobs, at most 200: those that run, then those that wait, then the newest that ended.
     pub jobs: Vec<JobInfo>,
-    /// How many jobs, tape requests and volumes there are, also where the lists are cut off.
+    /// Exact numbers of jobs, tape requests and volumes, even where the lists are cut off.
     #[serde(default)]
     pub counts: Counts,
-    /// The catalogue went back to an older state, and no operator has settled that.
+    /// The restore that no operator has accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<RestoredInfo>,
 }
@@ -60,15 +60,15 @@ pub struct Status {
 pub struct HostStatus {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its roles.
     pub roles: Vec<Role>,
-    /// Whether it is there.
+    /// Its presence.
     pub presence: Presence,
     /// When it was heard last; `None`: not since the head started.
     pub heard: Option<Timestamp>,
 }
 
-/// How many files, and where.
+/// Numbers of files by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCounts {
     /// Files.
@@ -94,21 +94,21 @@ pub struct FileCounts {
 pub struct PoolInfo {
     /// Its name.
     pub name: String,
-    /// What it promises and allows.
+    /// Its policy.
     #[serde(default)]
     pub policy: Pool,
     /// Its partitions.
     pub partitions: Vec<PartitionInfo>,
-    /// Files that have fewer replicas than promised, or lie where they should not stay.
+    /// Files with fewer replicas than the policy asks for, or with replicas that must move.
     #[serde(default)]
     pub files_short: u64,
     /// Copies between disk servers that are under way.
     #[serde(default)]
     pub copies_under_way: u64,
-    /// Those of them that drain, spread or balance.
+    /// Copies in progress that drain, spread or balance.
     #[serde(default)]
     pub moves_under_way: u64,
-    /// Bytes that are to move until its partitions are as full as each other, as far as its policy wants that.
+    /// Bytes to move until its partitions are balanced as the policy asks.
     #[serde(default)]
     pub uneven_bytes: u64,
 }
@@ -139,31 +139,31 @@ pub struct PartitionInfo {
     /// The disk server.
     #[serde(default)]
     pub server: String,
-    /// What two copies of a file do not share: the disk server, or a label of it.
+    /// The failure domain: the disk server, or a label of it.
     #[serde(default)]
     pub domain: String,
-    /// What may be done with it.
+    /// Its state.
     #[serde(default)]
     pub state: PartitionState,
-    /// Its disk server was silent for so long that what it holds is copied again from elsewhere.
+    /// Its disk server was silent for so long that its replicas are replaced.
     #[serde(default)]
     pub is_given_up: bool,
-    /// What its disk server says is wrong with it.
+    /// The trouble that its disk server reports.
     #[serde(default)]
     pub trouble: Option<PartitionTrouble>,
     /// Bytes that files which are safe on tape are to free; as far as nothing may go, [`Self::stuck_bytes`].
     #[serde(default)]
     pub collecting_bytes: u64,
-    /// Bytes that are missing to the high water, and no file may go.
+    /// Bytes missing to the high water that no eviction can free.
     #[serde(default)]
     pub stuck_bytes: u64,
-    /// Why something of a partition that drains could not be moved when that was tried last.
+    /// Why the last attempt to move a file of a draining partition failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
-    /// How much of its bytes was compared with checksums, if that is under way.
+    /// Progress of the current verification.
     #[serde(default)]
     pub verified_percent: Option<u8>,
-    /// When all of them were.
+    /// When the last verification ended.
     #[serde(default)]
     pub verified: Option<Timestamp>,
     /// Replicas that were found damaged or missing then, and could not be made anew from other copies.
@@ -183,11 +183,11 @@ pub struct DriveInfo {
     pub host: String,
     /// The volume in it.
     pub vid: Option<Vid>,
-    /// What it is doing.
+    /// The phase of the session.
     pub phase: TapePhase,
     /// The file it works on.
     pub path: Option<FilePath>,
-    /// Bytes of that file that are done.
+    /// Bytes of that file that are copied.
     pub bytes_done: u64,
     /// Bytes of that file.
     pub bytes_total: u64,
@@ -204,11 +204,11 @@ pub struct VolumeInfo {
     pub vid: Vid,
     /// Its library.
     pub library: String,
-    /// Whether it may be used.
+    /// The state.
     pub state: VolumeState,
     /// Why, if an operator must check it.
     pub reason: Option<String>,
-    /// Copies on it that count.
+    /// Live copies on it.
     pub files: u64,
     /// Bytes of these.
     pub live_bytes: u64,
@@ -222,7 +222,7 @@ pub struct VolumeInfo {
     pub drive: Option<String>,
 }
 
-/// Which way a tape request goes.
+/// The direction of a tape request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
@@ -243,7 +243,7 @@ impl RequestKind {
     }
 }
 
-/// Where a tape request is in its life.
+/// The state of a tape request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestState {
@@ -268,13 +268,13 @@ pub struct RequestInfo {
     pub size: u64,
     /// The volume, once it is known.
     pub vid: Option<Vid>,
-    /// Where it is in its life.
+    /// Its state.
     pub state: RequestState,
-    /// Who asked first.
+    /// The user who asked first.
     pub owner: String,
     /// Tries that failed.
     pub attempts: u32,
-    /// What it waits for, or what went wrong.
+    /// What it waits for, or why it failed.
     pub reason: String,
     /// When it was asked for.
     pub created: Timestamp,
@@ -299,26 +299,26 @@ pub struct WorkerInfo {
     pub memory_bytes: u64,
     /// Limits that it cannot enforce.
     pub not_enforced: Vec<String>,
-    /// Whose jobs it runs.
+    /// The users whose jobs it runs.
     #[serde(default)]
     pub users: JobUsers,
 }
 
-/// Shows what everybody used.
+/// Returns the resources that each owner used.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GetBill {}
 
-/// What everybody used.
+/// The resources that each owner used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bill {
     /// A line for each owner.
     pub lines: Vec<BillLine>,
 }
 
-/// What one owner used since the facility was made.
+/// The resources that one owner used since the facility was made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BillLine {
-    /// Who.
+    /// The owner.
     pub owner: String,
     /// Jobs that ran.
     pub jobs: u64,

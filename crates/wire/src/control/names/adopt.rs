@@ -18,7 +18,7 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// Has a disk server take a directory of its host into the namespace. For operators.
+/// Orders a disk server to add a directory of its host to the namespace. For operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartAdoption {
@@ -65,15 +65,15 @@ pub struct Adoptions {
     pub adoptions: Vec<AdoptionInfo>,
 }
 
-/// Where an adoption is in its life.
+/// The state of an adoption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdoptionState {
     /// Under way, or waiting for the disk server.
     Running,
-    /// All was looked at.
+    /// Complete.
     Done,
-    /// Somebody ended it.
+    /// Stopped by an operator.
     Stopped,
     /// The disk server may not, or cannot.
     Refused,
@@ -86,7 +86,7 @@ pub struct AdoptionInfo {
     pub partition: String,
     /// Which adoption of it.
     pub adoption: u64,
-    /// Where it is in its life.
+    /// Its state.
     pub state: AdoptionState,
     /// The directory on the host.
     pub directory: String,
@@ -96,23 +96,23 @@ pub struct AdoptionInfo {
     pub is_moving: bool,
     /// When it was started.
     pub started: Timestamp,
-    /// When the disk server told of it last.
+    /// When the disk server last reported.
     pub updated: Timestamp,
-    /// What there is, once it was counted.
+    /// The total, once it was counted.
     pub total: Option<Amount>,
-    /// What was looked at, since it was taken up last.
+    /// Files checked since the adoption was last resumed.
     pub seen: Amount,
-    /// What was adopted.
+    /// Adopted files.
     pub adopted: Amount,
-    /// What was left alone.
+    /// Skipped files.
     pub left_alone: u64,
     /// Files whose owner is no user of that host: they belong to the owner of the facility.
     pub unowned: u64,
-    /// Why it does not go on, or was refused.
+    /// Why it is interrupted, or was refused.
     pub trouble: Option<Failure>,
 }
 
-/// Shows what the last adoption of a partition left alone.
+/// Lists the files that the last adoption of a partition skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetLeftAlone {
@@ -122,7 +122,7 @@ pub struct GetLeftAlone {
     pub after: u64,
 }
 
-/// Something that was not adopted.
+/// A file that was not adopted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftAlone {
     /// Its name, from the directory on; what is not UTF-8 is replaced.
@@ -131,7 +131,7 @@ pub struct LeftAlone {
     pub failure: Failure,
 }
 
-/// What an adoption left alone.
+/// Files that an adoption skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllLeftAlone {
     /// In the order in which it was found.

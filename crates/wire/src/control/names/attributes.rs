@@ -110,7 +110,7 @@ pub struct Attribute {
     pub value: AttributeValue,
 }
 
-/// Asks for all attributes of a path; needs the right to read it.
+/// Returns all attributes of a path; needs the right to read it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GetAttributes {
     /// File or directory.
@@ -124,7 +124,7 @@ pub struct Attributes {
     pub attributes: Vec<Attribute>,
 }
 
-/// What becomes of one attribute.
+/// A change of one attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeChange {
     /// Which one.
@@ -143,7 +143,7 @@ pub struct SetAttributes {
     pub path: FilePath,
     /// In this order.
     pub changes: Vec<AttributeChange>,
-    /// What is set must not exist.
+    /// Fail if an attribute to set exists.
     #[serde(default)]
     pub is_new: bool,
 }

@@ -1,10 +1,10 @@
-//! Names, directories and where files are.
+//! Names, directories and the locations of files.
 
 use crate::control::Coding;
 use base::{Checksums, Failure, FileId, FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
-/// What a name stands for.
+/// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
@@ -14,7 +14,7 @@ pub enum NodeKind {
     File,
 }
 
-/// Where the bytes of a file are.
+/// The state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
@@ -68,9 +68,9 @@ pub struct Entry {
     pub name: String,
     /// File or directory.
     pub kind: NodeKind,
-    /// Who owns it.
+    /// Its owner.
     pub owner: String,
-    /// Whose group owns it.
+    /// Its group.
     pub group: String,
     /// POSIX permission bits.
     pub mode: u32,
@@ -84,7 +84,7 @@ pub struct Entry {
     /// Of the whole content; none for directories and first writes in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
-    /// Where the bytes are; none for directories.
+    /// The state; none for directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<FileState>,
 }
@@ -97,7 +97,7 @@ impl Entry {
     }
 }
 
-/// Where one tape copy lies.
+/// The location of one tape copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyInfo {
     /// Volume.
@@ -108,7 +108,7 @@ pub struct CopyInfo {
     pub block: u64,
 }
 
-/// Everything known of one path.
+/// The description of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInfo {
     /// The path that was asked for.
@@ -128,7 +128,7 @@ pub struct FileInfo {
     pub copies: Vec<CopyInfo>,
     /// Who pins it: `job 7`, `user alice`; or who reserved room for it.
     pub pins: Vec<String>,
-    /// What the tape queue is doing with it, and why it waits.
+    /// The state of its tape requests, and why they wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
     /// The project to which it is counted; empty: none.
@@ -139,7 +139,7 @@ pub struct FileInfo {
     pub away: Vec<AwayHost>,
 }
 
-/// Why nothing can be read from a partition.
+/// The reason for which a partition cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AwayReason {
@@ -177,12 +177,12 @@ pub struct AwayHost {
     pub since: Timestamp,
 }
 
-/// Where one piece of a coded file lies.
+/// The location of one piece of a coded file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceInfo {
-    /// Which piece.
+    /// The number of the piece.
     pub index: u8,
-    /// Where, as `pool/partition`.
+    /// The partition, as `pool/partition`.
     pub place: String,
 }
 
@@ -245,7 +245,7 @@ pub struct Remove {
     pub path: FilePath,
 }
 
-/// What was removed.
+/// The removed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Removed {
     /// Bytes.
@@ -277,7 +277,7 @@ pub struct Rename {
     pub from: FilePath,
     /// New path.
     pub to: FilePath,
-    /// Nothing may have the new name yet.
+    /// Fail if the new name exists.
     #[serde(default)]
     pub is_new: bool,
     /// Make missing directories above the new name.
@@ -303,15 +303,15 @@ pub struct SetTime {
     pub modified: Timestamp,
 }
 
-/// Gives a file or directory to another owner, or to another group.
+/// Changes the owner or the group of a file or directory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetOwner {
     /// File or directory.
     pub path: FilePath,
-    /// The new owner; none: the one it has. Only operators change it.
+    /// The new owner; none: unchanged. Only operators may change it.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The new group; none: the one it has. Its owner chooses among their own groups.
+    /// The new group; none: unchanged. The owner of the file may choose one of their own groups.
     #[serde(default)]
     pub group: Option<String>,
 }
@@ -328,7 +328,7 @@ pub struct Archive {
 pub struct Stage {
     /// The files.
     pub paths: Vec<FilePath>,
-    /// How long they are pinned once asked for; none pins nothing.
+    /// How long the files are pinned, counted from the request; none pins nothing.
     #[serde(default)]
     pub pin: Option<Millis>,
 }
@@ -338,20 +338,20 @@ pub struct Stage {
 pub struct Evict {
     /// The files.
     pub paths: Vec<FilePath>,
-    /// Lets go of the caller's own pins first.
+    /// Release the caller's own pins first.
     #[serde(default)]
     pub releases: bool,
 }
 
-/// Lets go of pins, or ends them earlier.
+/// Releases pins, or shortens them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Release {
     /// The files.
     pub paths: Vec<FilePath>,
-    /// How long the pins last from now on, if they would last longer; none: they end now.
+    /// The most time that the pins last from now on; none: they end now.
     #[serde(default)]
     pub after: Option<Millis>,
-    /// Whose pins, for operators; none: those of the caller.
+    /// The user whose pins are released, for operators; none: the caller.
     #[serde(default)]
     pub user: Option<String>,
 }
@@ -374,11 +374,11 @@ pub struct CancelRequests {
 pub struct AwaitAny {
     /// The files.
     pub paths: Vec<FilePath>,
-    /// What to wait for.
+    /// The state to wait for.
     pub want: Want,
 }
 
-/// What became of one path of a call that names many.
+/// The outcome for one path of a call that names many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathOutcome {
     /// The path.
@@ -408,14 +408,14 @@ impl PathOutcome {
     }
 }
 
-/// What became of each path.
+/// The outcome for each path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathOutcomes {
     /// In the order of the call.
     pub files: Vec<PathOutcome>,
 }
 
-/// What to wait for.
+/// The state to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Want {
@@ -425,11 +425,11 @@ pub enum Want {
     Archived,
 }
 
-/// Waits until all paths are as wanted, or cannot become so.
+/// Waits until all paths are in the wanted state, or cannot reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Await {
     /// The files.
     pub paths: Vec<FilePath>,
-    /// What to wait for.
+    /// The state to wait for.
     pub want: Want,
 }

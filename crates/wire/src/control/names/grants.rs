@@ -1,4 +1,4 @@
-//! Grants on files and directories: what users and groups may do there and below, beside what modes allow.
+//! Grants on files and directories: rights of users and groups beyond the permission bits.
 
 use base::{Failure, FilePath, Timestamp, check_name};
 use serde::{Deserialize, Serialize};
@@ -127,9 +127,9 @@ impl From<Rights> for String {
 pub struct SetGrant {
     /// The file or directory.
     pub path: FilePath,
-    /// To whom.
+    /// The user or group.
     pub subject: Subject,
-    /// What; none takes away what was granted on it.
+    /// The rights; none revokes the grant.
     #[serde(default)]
     pub rights: Option<Rights>,
 }
@@ -147,11 +147,11 @@ pub struct GetGrants {
 pub struct GrantInfo {
     /// The file or directory on which it was made.
     pub path: FilePath,
-    /// To whom.
+    /// The user or group.
     pub subject: Subject,
-    /// What.
+    /// The rights.
     pub rights: Rights,
-    /// By whom.
+    /// The user who granted it.
     pub giver: String,
     /// When.
     pub made: Timestamp,

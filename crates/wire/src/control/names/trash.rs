@@ -1,15 +1,15 @@
-//! The trash: what was removed, and how it comes back.
+//! The trash: removed files, and how to restore them.
 
 use crate::control::FileState;
 use base::{Failure, FileId, FilePath, Millis, Timestamp, units::Size};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// How a file came into the trash.
+/// The reason for which a file is in the trash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrashReason {
-    /// Somebody removed it.
+    /// A user removed it.
     Removed,
     /// Other content was written in its place.
     Overwritten,
@@ -29,7 +29,7 @@ impl TrashReason {
     }
 }
 
-/// How much the trash may take on disk.
+/// The size limit of the trash on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TrashRoom {
@@ -88,7 +88,7 @@ impl From<TrashRoom> for String {
     }
 }
 
-/// A place in the list of the trash: when a file was removed, and which one.
+/// A position in the list of the trash: the time of a removal, and the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrashPlace {
     /// When.
@@ -100,23 +100,23 @@ pub struct TrashPlace {
 /// A file in the trash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrashedFile {
-    /// By this number it can be restored, also if others were at the same path.
+    /// The number by which it can be restored, even if others had the same path.
     pub id: FileId,
     /// Where it was.
     pub path: FilePath,
     /// Bytes.
     pub size: u64,
-    /// Who owns it.
+    /// Its owner.
     pub owner: String,
     /// Last change of its content.
     pub modified: Timestamp,
     /// When it was removed.
     pub removed: Timestamp,
-    /// By whom.
+    /// The user who granted it.
     pub remover: String,
     /// How.
     pub why: TrashReason,
-    /// Until when it is kept, unless its room is needed.
+    /// The end of its time in the trash; it goes earlier if space is needed.
     pub until: Timestamp,
     /// Where its bytes are.
     pub state: FileState,
@@ -142,9 +142,9 @@ pub struct Trash {
     /// Where the next page begins, if there may be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<TrashPlace>,
-    /// How long a file is kept; 0: nothing is.
+    /// How long a file is kept; 0: not at all.
     pub keep: Millis,
-    /// How much the trash may take on disk.
+    /// The size limit of the trash on disk.
     pub room: TrashRoom,
 }
 
@@ -157,22 +157,22 @@ pub struct RestoreTrash {
     /// Which file.
     #[serde(default)]
     pub id: Option<FileId>,
-    /// Where it is to be; none: where it was. A directory that is missing is made.
+    /// The path to restore to; none: the old path. A missing directory is made.
     #[serde(default)]
     pub to: Option<FilePath>,
-    /// Where the call before has ended.
+    /// The cursor that the previous call returned.
     #[serde(default)]
     pub after: Option<TrashPlace>,
 }
 
-/// What came back.
+/// The restored files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrashRestored {
-    /// Files that came back, by their paths now.
+    /// The restored files, by their new paths.
     pub files: Vec<FilePath>,
     /// Bytes of these.
     pub bytes: u64,
-    /// Paths at which there is something else; what was there before stays in the trash.
+    /// Paths that are taken by other files; their old files stay in the trash.
     #[serde(default)]
     pub taken: Vec<FilePath>,
     /// Where the next call goes on, if there may be more.
@@ -180,7 +180,7 @@ pub struct TrashRestored {
     pub next: Option<TrashPlace>,
 }
 
-/// Removes what is in the trash for good, some files at a time.
+/// Deletes the files in the trash for good, some at a time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EmptyTrash {
     /// Only what was at this path or below it.
@@ -188,7 +188,7 @@ pub struct EmptyTrash {
     pub path: Option<FilePath>,
 }
 
-/// What is gone.
+/// The deleted files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrashEmptied {
     /// Files.

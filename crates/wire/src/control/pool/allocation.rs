@@ -1,4 +1,4 @@
-//! Room that people reserve for a file before they write it.
+//! Reservations: space for a file before it is written.
 
 use base::{FilePath, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct Allocate {
     pub path: FilePath,
     /// Where its content is to be.
     pub pool: String,
-    /// Bytes to set aside.
+    /// Bytes to reserve.
     pub size: u64,
     /// For how long; none: [`ALLOCATION_LIFETIME`], or as long as it is reserved already. Later ends win.
     #[serde(default)]
@@ -39,7 +39,7 @@ fn file_mode() -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allocated {
-    /// The room was reserved now.
+    /// The space was reserved now.
     New,
     /// The user had reserved it before.
     Known,
@@ -62,6 +62,6 @@ pub struct Allocation {
     pub size: u64,
     /// When the reservation ends.
     pub until: Option<Timestamp>,
-    /// Somebody is writing it.
+    /// A client is writing it.
     pub is_begun: bool,
 }

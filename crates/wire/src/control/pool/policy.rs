@@ -1,4 +1,4 @@
-//! The policy of a pool: what the operator promises and allows.
+//! The policy of a pool, set by the operator.
 
 use crate::{
     control::facility::labels::{LABEL_BYTES_MAX, SERVER_WORD, check_name, is_word},
@@ -15,7 +15,7 @@ pub const PIECES_MAX: u8 = 32;
 /// Bytes of a full cell where files are coded: what is read at least of a piece, and what one damaged byte costs.
 const CELL_BYTES: u32 = 256 << 10;
 
-/// Policy of one pool. What is left out of a stored one has its default.
+/// Policy of one pool. Missing fields of a stored one have their defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pool {
@@ -23,19 +23,19 @@ pub struct Pool {
     pub name: String,
     /// Replicas of each file, 1 to [`COPIES_MAX`]; a copy on tape counts as one. Not used where the pool is coded.
     pub copies: u8,
-    /// So many durable replicas acknowledge a write, 1 to `copies`; repair makes the others.
+    /// The number of durable replicas that acknowledge a write, 1 to `copies`; repair makes the others.
     pub acknowledged_copies: u8,
     /// Pieces of a file instead of replicas: for cold data.
     pub coding: Option<Coding>,
-    /// What two copies must not share.
+    /// The failure domain of copies.
     pub failure_domain: FailureDomain,
-    /// What counts for the choice of a partition.
+    /// The weights for the choice of a partition.
     pub weights: Weights,
     /// Files are spread over several disk servers for speed, without redundancy.
     pub stripe: Stripe,
     /// Objects are written and read without the page cache.
     pub direct: bool,
-    /// Kept free on each partition by user's writes; repair may use it.
+    /// Space that writes of users leave free on each partition; repair may use it.
     pub reserved_bytes: u64,
     /// When and what is evicted to make room; `None`: nothing by itself.
     pub collection: Option<Collection>,
@@ -166,13 +166,13 @@ impl Coding {
     }
 }
 
-/// Exponents of what counts, in hundredths: 100 is proportional, 0 does not count.
+/// Exponents of the weights in hundredths: 100 is proportional, 0 ignores the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Weights {
     /// Of the free space.
     pub free_percent: u16,
-    /// Of one over the transfers under way.
+    /// Of one over the transfers in progress.
     pub load_percent: u16,
 }
 
@@ -182,7 +182,7 @@ impl Default for Weights {
     }
 }
 
-/// How a file is spread: unit after unit over `width` disk servers, again and again.
+/// The striping of a file: units go to `width` disk servers in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stripe {
@@ -208,7 +208,7 @@ pub struct Collection {
     pub end_free_permille: u16,
     /// Files that were made or used later are left alone.
     pub age_min: Millis,
-    /// Who goes first.
+    /// The order of eviction.
     pub order: CollectionOrder,
 }
 
@@ -223,15 +223,15 @@ impl Default for Collection {
     }
 }
 
-/// Who is evicted first.
+/// The order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectionOrder {
-    /// Who was not used for the longest time.
+    /// The least recently used first.
     LeastRecentlyUsed,
-    /// Who was made first.
+    /// The oldest first.
     Age,
-    /// The largest.
+    /// The largest first.
     Size,
 }
 

@@ -1,16 +1,16 @@
-//! Pools: what they promise, and how disk servers and head keep it together.
+//! Pools: policies, and the calls by which disk servers and the head keep them.
 
 use crate::control::{Pool, PoolInfo};
 use base::{FilePath, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What can be wrong with a partition while its disk server runs.
+/// The troubles of a partition while its disk server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartitionTrouble {
-    /// Its file system is not where it was: not mounted, most likely. What lies on it is not lost.
+    /// Its file system is missing, probably not mounted. Its objects are not lost.
     Gone,
-    /// Its file system is read-only: what is there is read, nothing is written or deleted.
+    /// Its file system is read-only: objects are read, but not written or deleted.
     ReadOnly,
 }
 
@@ -25,33 +25,33 @@ impl PartitionTrouble {
     }
 }
 
-/// Asks how much room there is for new files, all partitions together.
+/// Returns the free space for new files, of all partitions together.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct GetSpace {}
 
-/// Room for new files.
+/// The free space for new files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Bytes of all partitions.
     pub total_bytes: u64,
-    /// Bytes that are neither used nor promised.
+    /// Bytes that are neither used nor reserved.
     pub free_bytes: u64,
     /// Free bytes of the partition that has most of them: the longest file that fits.
     pub largest_free_bytes: u64,
 }
 
-/// What may be done with a partition.
+/// The state of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartitionState {
-    /// Everything.
+    /// New data may be written.
     #[default]
     InUse,
-    /// Nothing new comes; what is there goes elsewhere.
+    /// It takes no new data; its files are moved elsewhere.
     Draining,
-    /// Nothing new comes; what is there stays.
+    /// It takes no new data; its files stay.
     ReadOnly,
-    /// Empty, and not to be used any more.
+    /// It is empty and not used any more.
     Retired,
 }
 
@@ -71,7 +71,7 @@ impl PartitionState {
     }
 }
 
-/// Says what a pool promises and allows. A pool that nobody knows is made.
+/// Sets the policy of a pool. An unknown pool is made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetPool {
@@ -79,13 +79,13 @@ pub struct SetPool {
     pub pool: Pool,
 }
 
-/// Says what may be done with a partition.
+/// Sets the state of a partition.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetPartition {
     /// The partition.
     pub partition: String,
-    /// What may be done.
+    /// The state.
     pub state: PartitionState,
 }
 
@@ -98,15 +98,15 @@ pub struct Drain {
     /// Partitions.
     #[serde(default)]
     pub partitions: Vec<String>,
-    /// All partitions of this host, too.
+    /// Drain all partitions of this host, too.
     #[serde(default)]
     pub host: Option<String>,
-    /// Also if something cannot be moved: it stays.
+    /// Drain even if files cannot be moved; these stay.
     #[serde(default)]
     pub force: bool,
 }
 
-/// What is to be moved.
+/// The progress of draining.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drained {
     /// Those that drain now, by name.
@@ -147,7 +147,7 @@ pub struct MovePartition {
     pub pool: String,
 }
 
-/// Asks for all pools.
+/// Returns all pools.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct GetPools {}
 
@@ -158,7 +158,7 @@ pub struct Pools {
     pub pools: Vec<PoolInfo>,
 }
 
-/// Drops files of a pool that are safe on tape from its disks, some at a time, in the order of its policy.
+/// Evicts files of a pool that are safe on tape, some at a time, in the order of its policy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectPool {
@@ -192,7 +192,7 @@ pub struct GetCollectable {
     pub from: Option<String>,
 }
 
-/// What went, or would go.
+/// The files that were evicted, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collected {
     /// The partition that gets room; `None`: none needs any.
@@ -216,7 +216,7 @@ pub struct CollectedFile {
     pub path: FilePath,
     /// Bytes on the partition.
     pub bytes: u64,
-    /// When its content was made.
+    /// When its content was written.
     pub modified: Timestamp,
     /// When it was last used.
     pub used: Timestamp,

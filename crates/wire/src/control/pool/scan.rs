@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// Findings that are kept for each partition; more are only counted.
 pub const FINDINGS_MAX: u64 = 10_000;
 
-/// What is wrong with an object.
+/// The kinds of difference between an object and the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// The catalogue has it, the disk has not.
+    /// In the catalogue, not on disk.
     Lost,
-    /// The disk has it, the catalogue has not.
+    /// On disk, not in the catalogue.
     Orphan,
     /// It is longer or shorter than the catalogue says.
     WrongSize,
@@ -40,12 +40,12 @@ impl FindingKind {
     }
 }
 
-/// Something that a scan has found.
+/// A difference that a scan has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The object.
     pub object: ObjectId,
-    /// What is wrong.
+    /// The kind of difference.
     pub kind: FindingKind,
     /// The file, as the catalogue says, or the object's description.
     #[serde(default)]
@@ -54,15 +54,15 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// What a disk server is to do with a partition.
+/// The kind of scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScanWork {
-    /// Look for what is wrong.
+    /// Find differences.
     Look,
-    /// Mend what was found.
+    /// Repair findings.
     Repair,
-    /// Look, and mend at once what is damaged and safe elsewhere: the pool's interval wants it.
+    /// Verify for the pool's interval: find differences, and repair damage at once if the file has another copy.
     Scrub,
 }
 
@@ -77,7 +77,7 @@ pub struct ScanPace {
     pub bytes_per_s: u64,
 }
 
-/// Begins to compare partitions with the catalogue. What was found before is forgotten.
+/// Starts a scan of partitions. Earlier findings are discarded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartScan {
     /// The partition; `None`: all.
@@ -95,7 +95,7 @@ pub struct StopScan {
     pub partition: Option<String>,
 }
 
-/// Goes on with scans and repairs that were stopped, where they had come to.
+/// Continues stopped scans and repairs where they stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeScan {
     /// The partition; `None`: all.
@@ -103,12 +103,12 @@ pub struct ResumeScan {
     pub partition: Option<String>,
 }
 
-/// Mends what was found: replicas that are lost or damaged are not served any more, and what nobody knows is moved aside.
+/// Repairs findings: lost or damaged replicas are not served any more, and unknown objects are moved aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairScan {
     /// The partition.
     pub partition: String,
-    /// What nobody knows is left alone if it was changed since.
+    /// Unknown objects that changed within this time are left alone.
     pub older_than: Millis,
 }
 
@@ -119,7 +119,7 @@ pub struct GetScans {}
 /// Scans by partition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scans {
-    /// The last scan of each that a person wanted.
+    /// The last scan of each partition that an operator started.
     pub scans: Vec<ScanInfo>,
     /// How far the bytes of each were compared with their checksums because the pool's interval wants it.
     #[serde(default)]
@@ -139,15 +139,15 @@ pub struct ScrubInfo {
     pub scan: Option<ScanInfo>,
 }
 
-/// Where a scan is in its life.
+/// The state of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScanState {
     /// Under way, or waiting for the disk server.
     Running,
-    /// All was looked at.
+    /// Complete.
     Done,
-    /// Somebody ended it.
+    /// Stopped by an operator.
     Stopped,
 }
 
@@ -158,15 +158,15 @@ pub struct ScanInfo {
     pub partition: String,
     /// Looking or mending.
     pub work: ScanWork,
-    /// Where it is in its life.
+    /// Its state.
     pub state: ScanState,
     /// How fast, and how thoroughly.
     pub pace: ScanPace,
     /// When it was started.
     pub started: Timestamp,
-    /// When the disk server told of it last.
+    /// When the disk server last reported.
     pub updated: Timestamp,
-    /// Looks: each object is looked at twice, on the disk and from the catalogue.
+    /// Looks: each object counts twice, once on disk and once in the catalogue.
     pub looks: u64,
     /// How much of it is done, from 0 to 1.
     pub progress: f64,
@@ -174,26 +174,26 @@ pub struct ScanInfo {
     pub bytes: u64,
     /// Looks in a second, lately.
     pub looks_per_s: f64,
-    /// How long it will take, if that is known.
+    /// The estimated time left, if known.
     pub left: Option<Millis>,
     /// What was found, by kind, in the order of [`FindingKind::ALL`].
     pub found: [u64; 5],
-    /// What of it was mended.
+    /// Repaired findings.
     pub mended: u64,
-    /// Why it does not go on, if it does not.
+    /// Why it is interrupted, if it is.
     pub trouble: Option<String>,
 }
 
-/// Shows what a scan has found.
+/// Returns the findings of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetFindings {
     /// The partition.
     pub partition: String,
-    /// Those after this object.
+    /// The page begins after this object.
     pub after: ObjectId,
 }
 
-/// What a scan has found.
+/// The findings of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
     /// By object.
@@ -202,15 +202,15 @@ pub struct Findings {
     pub is_partial: bool,
 }
 
-/// A finding, and what came of it.
+/// A finding and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingInfo {
-    /// What was found.
+    /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
     /// The file's path, if the catalogue has it.
     #[serde(default)]
     pub path: Option<FilePath>,
-    /// What was done about it, or why nothing; nothing yet if it is empty.
+    /// The repair, or the reason for none; empty: not handled yet.
     pub outcome: String,
 }

@@ -26,7 +26,7 @@ pub struct RegisterWorker {
     pub not_enforced: Vec<String>,
     /// Runs that are being staged, run or ended here.
     pub runs: Vec<JobRun>,
-    /// Whose jobs it runs.
+    /// The users whose jobs it runs.
     #[serde(default)]
     pub users: JobUsers,
 }
@@ -58,7 +58,7 @@ pub struct JobOrders {
     pub start: Vec<JobOrder>,
     /// End these; report them as cancelled.
     pub kill: Vec<JobRun>,
-    /// Tell what these print: somebody follows them.
+    /// Report the output of these: clients follow them.
     #[serde(default)]
     pub tell: Vec<JobRun>,
     /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
@@ -77,22 +77,22 @@ impl JobOrders {
 /// A run to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOrder {
-    /// Which run.
+    /// The run.
     pub run: JobRun,
-    /// On whose behalf.
+    /// The user to run for.
     pub owner: String,
     /// Whether the owner of the facility has submitted it, as the head has proven then.
     #[serde(default)]
     pub is_of_facility_owner: bool,
     /// What to run.
     pub spec: JobSpec,
-    /// Where the inputs are read, in the order of the specification.
+    /// The sources of the inputs, in the order of the specification.
     pub inputs: Vec<InputSource>,
     /// Where the outputs go: `root://host:port`; the path is in the specification.
     pub outputs: String,
 }
 
-/// Where one input is read.
+/// The source of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputSource {
     /// `root://` URL with a capability to read the replica.
@@ -106,9 +106,9 @@ pub struct InputSource {
 /// A run has a shepherd. From here on only its exit record decides how it ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobStarted {
-    /// Which run.
+    /// The run.
     pub run: JobRun,
-    /// User of the worker's host whom it runs as.
+    /// The user of the worker's host that it runs as.
     #[serde(default)]
     pub run_as: Option<String>,
     /// What the worker cannot enforce for it, in words.
@@ -127,13 +127,13 @@ impl JobStarted {
 /// A run is over and its outputs are stored, or not.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
-    /// Which run.
+    /// The run.
     pub run: JobRun,
     /// How the process ended.
     pub exit: JobExit,
-    /// What it used.
+    /// Its resource usage.
     pub usage: Usage,
-    /// What it printed, as far as it is kept.
+    /// Its output, as far as it is kept.
     pub text: JobText,
     /// Where its outputs are; of older workers nothing, whose outputs are as they were ordered.
     #[serde(default)]
@@ -148,10 +148,10 @@ impl JobEnded {
     }
 }
 
-/// A worker asks for what shows that a run acts for the owner of its job. Only the worker that has the run is given it.
+/// A worker asks for the token of a run, which acts for the owner of the job. Only the worker that has the run gets it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct GetJobToken {
-    /// Which run.
+    /// The run.
     pub run: JobRun,
 }
 
@@ -160,17 +160,17 @@ pub struct GetJobToken {
 pub struct JobToken {
     /// A bearer token of the owner, with the groups that were proven at the submission.
     pub token: String,
-    /// How long it is good.
+    /// How long it is valid.
     pub lifetime: Millis,
 }
 
 /// Bytes of each output that a worker tells at once: even if every byte needs six to be written, both fit a call.
 pub const OUTPUT_PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// A worker tells what a run has printed that somebody follows.
+/// A worker reports the output of a run that a client follows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TellOutput {
-    /// Which run.
+    /// The run.
     pub run: JobRun,
     /// Of standard output and of standard error what was not told yet, at most [`OUTPUT_PIECE_BYTES_MAX`] bytes of each.
     pub pieces: [Option<OutputPiece>; 2],
@@ -181,7 +181,7 @@ pub struct TellOutput {
 /// The answer to [`TellOutput`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputTold {
-    /// Somebody still follows the run.
+    /// Clients still follow the run.
     pub is_followed: bool,
     /// Bytes of standard output and of standard error that were told already, perhaps before the worker started anew.
     pub next: [u64; 2],

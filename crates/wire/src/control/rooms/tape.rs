@@ -18,7 +18,7 @@ pub struct Cartridge {
 pub struct DriveContent {
     /// The drive.
     pub drive: String,
-    /// The volume that is in it.
+    /// The loaded volume.
     pub loaded: Option<Vid>,
 }
 
@@ -29,16 +29,16 @@ pub struct RegisterLibrary {
     pub library: String,
     /// Its drives.
     pub drives: Vec<DriveContent>,
-    /// What the changer sees, in slots and drives.
+    /// The cartridges in slots and drives.
     pub cartridges: Vec<Cartridge>,
 }
 
-/// An idle drive asks what to do.
+/// An idle drive asks for a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NextTapeSession {
     /// The drive.
     pub drive: String,
-    /// The volume that is in it.
+    /// The loaded volume.
     pub loaded: Option<Vid>,
 }
 
@@ -47,7 +47,7 @@ pub struct NextTapeSession {
 pub struct TapeOrders {
     /// The session to run, if there is one.
     pub session: Option<TapeSession>,
-    /// Volumes that were added: the library is to have cartridges for them, before it asks again.
+    /// Added volumes: the library must make their cartridges before it asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insert: Vec<Vid>,
 }
@@ -55,7 +55,7 @@ pub struct TapeOrders {
 /// One volume, one drive, one kind of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TapeSession {
-    /// Names it in every report.
+    /// The number of the session in every report.
     pub id: SessionId,
     /// The volume to load, if it is not loaded.
     pub vid: Vid,
@@ -81,7 +81,7 @@ pub enum TapeWork {
         /// In this order.
         files: Vec<RecallFile>,
     },
-    /// Read what lies on the volume, and report it.
+    /// Read the files of the volume and report them.
     Survey {
         /// What lies before it is known.
         from: AppendPoint,
@@ -140,16 +140,16 @@ pub struct RecallFile {
     pub sink: String,
 }
 
-/// A drive says how far it is; also that it is alive.
+/// A drive reports its progress, which is also its heartbeat.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TapeProgress {
     /// The session.
     pub session: SessionId,
-    /// What it is doing.
+    /// The phase of the session.
     pub phase: TapePhase,
     /// The file it works on.
     pub request: Option<RequestId>,
-    /// Bytes of that file that are done.
+    /// Bytes of that file that are copied.
     pub bytes_done: u64,
 }
 
@@ -186,7 +186,7 @@ pub struct FileRecalled {
     pub request: RequestId,
 }
 
-/// Who is at fault, so that the right thing is taken out of use.
+/// The component at fault, which is taken out of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blame {
@@ -200,16 +200,16 @@ pub enum Blame {
     System,
 }
 
-/// Reports a file that could not be done; the session goes on with the next one.
+/// Reports a file that could not be copied; the session continues with the next one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestFailed {
     /// The session.
     pub session: SessionId,
     /// The queue row.
     pub request: RequestId,
-    /// Who is at fault.
+    /// The component at fault.
     pub blame: Blame,
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
 }
 
@@ -218,16 +218,16 @@ pub struct RequestFailed {
 pub struct EndTapeSession {
     /// The session.
     pub session: SessionId,
-    /// How often the medium was put into the drive for it: 0 or 1; the bill.
+    /// Loads of the medium for the session, 0 or 1; for the bill.
     pub loads: u32,
-    /// What ended it early, and who is at fault.
+    /// The failure that ended it early, and the component at fault.
     pub trouble: Option<(Blame, Failure)>,
 }
 
-/// A library could not get a cartridge for a volume that was added.
+/// A library could not insert the cartridge of an added volume.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CartridgeRefused {
-    /// The drive that was asked.
+    /// The drive that was to load it.
     pub drive: String,
     /// The volume.
     pub vid: Vid,

@@ -1,7 +1,7 @@
 //! `POST /api/v1/backup`: the catalogue as it is now, as a stream.
 
 use crate::doors::http::{
-    HttpDoor, answer::Refused, api::calls::require_json, audited::Deed, guard::caller::Caller,
+    HttpDoor, answer::Refused, api::calls::require_json, audited::AuditedAction, guard::caller::Caller,
 };
 use axum::{
     Extension, Router,
@@ -34,9 +34,9 @@ const PARTS_MAX: usize = 4;
 static IS_UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 /// Says so when it is over, however it ends.
-struct UnderWay;
+struct RunningBackup;
 
-impl UnderWay {
+impl RunningBackup {
     fn begin() -> Result<Self> {
         if IS_UNDER_WAY.swap(true, Ordering::AcqRel) {
             return Err(Failure::busy("another backup is running").hint("try again when it is complete"));
@@ -45,7 +45,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningBackup {
     fn drop(&mut self) {
         IS_UNDER_WAY.store(false, Ordering::Release);
     }
@@ -64,7 +64,7 @@ async fn backup(
 ) -> Result<Response, Refused> {
     let begun = begin(&door, &caller, &headers).await;
     door.note(
-        &Deed { peer: caller.peer, user: &caller.name(), verb: NAME, what: "", to: None },
+        &AuditedAction { peer: caller.peer, user: &caller.name(), verb: NAME, what: "", to: None },
         begun.as_ref().err(),
     );
     Ok(begun?)
@@ -76,7 +76,7 @@ async fn begin(door: &HttpDoor, caller: &Caller, headers: &HeaderMap) -> Result<
         return Err(Failure::permission(what).hint("ask the owner of the facility"));
     }
     require_json(headers, NAME)?;
-    let under_way = UnderWay::begin()?;
+    let under_way = RunningBackup::begin()?;
     let snapshot = door.files.head()?.snapshot().await?;
     let (parts, received) = mpsc::channel(PARTS_MAX);
     tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! Calls by which hosts join and stay known: the door carries them out itself, because it has the certificates and the roster.
+//! Calls by which hosts join and stay known: the door carries them out itself, because it has the certificates and the registry of hosts.
 
 use crate::{
     doors::http::{
@@ -38,7 +38,7 @@ impl AtDoor for JoinFacility {
         let (name, roles) = (self.name.clone(), self.roles.clone());
         let joining = async move {
             let membership = join_service(&door)?.admit(door.files.head()?, self).await?;
-            door.roster.reload(door.files.head()?).await?;
+            door.host_registry.reload(door.files.head()?).await?;
             Ok(membership)
         };
         let membership = unbroken(joining).await?;
@@ -55,7 +55,7 @@ impl AtDoor for RenewCertificate {
         };
         let renewing = async move {
             let renewed = join_service(&door)?.renew(door.files.head()?, (&member, shown), self).await?;
-            door.roster.reload(door.files.head()?).await?;
+            door.host_registry.reload(door.files.head()?).await?;
             info!(host = member.name, "issued a new certificate to a host");
             Ok(renewed)
         };
@@ -81,7 +81,7 @@ impl AtDoor for RemoveHost {
         let removing = async move {
             let done = door.files.head()?.call(&caller.who, self).await;
             // Also if it is refused: an earlier order may have been carried out without our knowing.
-            door.roster.reload(door.files.head()?).await?;
+            door.host_registry.reload(door.files.head()?).await?;
             done
         };
         let done = unbroken(removing).await?;

@@ -21,7 +21,7 @@ use wire::{
 };
 
 /// What the fields of a `COPY` or `MOVE` say.
-struct Wish {
+struct CopyRequest {
     to: FilePath,
     source: Entry,
     /// What has the new name now.
@@ -49,7 +49,7 @@ pub(in crate::doors::http) fn refuse_slashed(place: &Place) -> Result<(), Proble
 }
 
 /// Checks what can be checked before anything changes.
-async fn wish(request: &PathRequest, place: &Place) -> Result<Wish, Problem> {
+async fn wish(request: &PathRequest, place: &Place) -> Result<CopyRequest, Problem> {
     let (from, to) = (&request.path, place.path()?);
     let is_overwriting = parse_overwrite(request.field("overwrite"))?;
     let source = request.entry(from).await?;
@@ -85,12 +85,12 @@ async fn wish(request: &PathRequest, place: &Place) -> Result<Wish, Problem> {
     if is_missing {
         request.call(Mkdir { path: parent, mode: 0o755, parents: true }).await?;
     }
-    Ok(Wish { to, source, target })
+    Ok(CopyRequest { to, source, target })
 }
 
 /// Removes a directory that is to be replaced, or a file that a directory replaces. A file that a file replaces stays
 /// until the moment it is replaced.
-async fn make_room(request: &PathRequest, wish: &Wish) -> Result<Option<Response>, Problem> {
+async fn make_room(request: &PathRequest, wish: &CopyRequest) -> Result<Option<Response>, Problem> {
     match &wish.target {
         Some(target) if is_directory(target) => match tree::remove(request, &wish.to).await {
             Ok(()) => Ok(None),
@@ -104,7 +104,7 @@ async fn make_room(request: &PathRequest, wish: &Wish) -> Result<Option<Response
     }
 }
 
-fn done(wish: &Wish) -> Response {
+fn done(wish: &CopyRequest) -> Response {
     if wish.target.is_some() {
         return StatusCode::NO_CONTENT.into_response();
     }

@@ -1,7 +1,7 @@
 //! `PROPFIND`, `PROPPATCH`, `MKCOL` and `DELETE`.
 
 use crate::doors::http::{
-    answer::{Answer, InPart, Problem, status_on_path},
+    answer::{Answer, PartialFailure, Problem, status_on_path},
     dav::tree::{self, Trouble},
     file::listing::{Pages, paged},
     paths::{FILE_TYPE, PathRequest, is_directory, tag_of},
@@ -146,7 +146,7 @@ pub(in crate::doors::http) async fn proppatch(request: &PathRequest, body: Body)
     }
     let names: Vec<_> = plan.outcomes.iter().map(|(name, _)| name.local()).collect();
     let what = format!("at least one of the properties {} cannot be set; none was set", names.join(", "));
-    Ok(InPart::refused(response, Failure::unsupported(what)))
+    Ok(PartialFailure::refused(response, Failure::unsupported(what)))
 }
 
 /// `MKCOL`
@@ -205,7 +205,7 @@ pub(in crate::doors::http) fn report(request: &PathRequest, trouble: Trouble) ->
     let response = multistatus(text + MULTISTATUS_TAIL);
     // One of many; the others are in the answer.
     Ok(match parts.into_iter().next() {
-        Some((_, failure)) => InPart::refused(response, failure),
+        Some((_, failure)) => PartialFailure::refused(response, failure),
         None => response,
     })
 }

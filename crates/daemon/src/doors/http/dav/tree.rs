@@ -36,9 +36,9 @@ impl Trouble {
 
 /// Failures as they come.
 #[derive(Default)]
-struct Troubles(Vec<(FilePath, Failure)>);
+struct Failures(Vec<(FilePath, Failure)>);
 
-impl Troubles {
+impl Failures {
     fn add(&mut self, path: FilePath, failure: Failure) {
         if self.0.len() < TROUBLES_MAX {
             self.0.push((path, failure));
@@ -64,7 +64,7 @@ struct Level {
 }
 
 impl Level {
-    fn new(request: &PathRequest, path: FilePath, troubles: &Troubles) -> Self {
+    fn new(request: &PathRequest, path: FilePath, troubles: &Failures) -> Self {
         let pages = Pages::new(request, &path);
         Self { path, pages, below: Vec::new(), troubles_before: troubles.0.len() }
     }
@@ -72,7 +72,7 @@ impl Level {
 
 /// Removes a directory from its leaves up. What cannot be removed stays, with the directories above it.
 pub(in crate::doors::http) async fn remove(request: &PathRequest, path: &FilePath) -> Result<(), Trouble> {
-    let mut troubles = Troubles::default();
+    let mut troubles = Failures::default();
     let mut levels = vec![Level::new(request, path.clone(), &troubles)];
     while let Some(level) = levels.last_mut() {
         if let Some(next) = level.below.pop() {
@@ -104,7 +104,7 @@ pub(in crate::doors::http) async fn remove(request: &PathRequest, path: &FilePat
     troubles.finish()
 }
 
-async fn remove_directory(request: &PathRequest, path: FilePath, troubles: &mut Troubles) {
+async fn remove_directory(request: &PathRequest, path: FilePath, troubles: &mut Failures) {
     let call = RemoveDirectory { path: path.clone() };
     match request.call(call).await {
         Ok(_) => {}
@@ -118,7 +118,7 @@ async fn remove_files(
     request: &PathRequest,
     path: &FilePath,
     entries: Vec<Entry>,
-    troubles: &mut Troubles,
+    troubles: &mut Failures,
 ) -> Vec<FilePath> {
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -166,7 +166,7 @@ pub(in crate::doors::http) async fn copy(
     to: &FilePath,
     is_deep: bool,
 ) -> Result<(), Trouble> {
-    let mut troubles = Troubles::default();
+    let mut troubles = Failures::default();
     make(request, to).await.map_err(|failure| Trouble::one(to, failure))?;
     let mut levels = Vec::new();
     if is_deep {
@@ -206,7 +206,7 @@ async fn copy_page(
     from: &FilePath,
     to: &FilePath,
     entries: Vec<Entry>,
-    troubles: &mut Troubles,
+    troubles: &mut Failures,
 ) -> Vec<(FilePath, FilePath)> {
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     for entry in entries {

@@ -1,4 +1,4 @@
-//! What a client says about the content of a file: each claim is compared, and a wrong one refuses the file.
+//! Checksums and sizes that a client sends with a file: each is compared, and a mismatch refuses the file.
 
 use crate::doors::http::paths::PathRequest;
 use axum::{

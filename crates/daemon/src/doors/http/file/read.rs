@@ -111,7 +111,7 @@ fn settle(
 }
 
 async fn head(request: &PathRequest, entry: &Entry, tag: &EntityTag) -> Answer {
-    let wishes = Wishes::of(request);
+    let wishes = WantedDigests::of(request);
     let is_online = entry.state.is_some_and(wire::control::FileState::is_online);
     let digests = if wishes.needs_reading() && is_online {
         wishes.digests(request, &open_through(request).await?).await?
@@ -128,14 +128,14 @@ async fn head(request: &PathRequest, entry: &Entry, tag: &EntityTag) -> Answer {
 }
 
 /// The digests that a request asks for, by the field in which they are answered.
-struct Wishes {
+struct WantedDigests {
     digest: Vec<DigestAlgorithm>,
     repr_digest: Vec<DigestAlgorithm>,
     /// Both, the most wanted first.
     all: Vec<DigestAlgorithm>,
 }
 
-impl Wishes {
+impl WantedDigests {
     fn of(request: &PathRequest) -> Self {
         let digest = request.field("want-digest").map(wanted_digests).unwrap_or_default();
         let repr_digest = request.field("want-repr-digest").map(wanted_repr_digests).unwrap_or_default();
@@ -207,7 +207,7 @@ async fn send(request: &PathRequest, file: Arc<ReadFile>) -> Answer {
         return Err(Problem::with_status(failure, StatusCode::RANGE_NOT_SATISFIABLE)
             .field(header::CONTENT_RANGE, unsatisfied_range(size)));
     };
-    let wishes = Wishes::of(request);
+    let wishes = WantedDigests::of(request);
     let digests = wishes.digests(request, &file).await?;
     let is_told = request.method == Method::GET && trailer::is_wanted(request);
     let segments = segments(file, extent.pieces, request.door.budget.join());

@@ -78,7 +78,7 @@ pub(in crate::doors::http) fn segments(
     pieces: Vec<Piece>,
     share: Share,
 ) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
-    let outflow = Outflow { file, pieces: pieces.into(), ahead: None, free: Arc::default(), share };
+    let outflow = ResponseBody { file, pieces: pieces.into(), ahead: None, free: Arc::default(), share };
     stream::unfold(Some(outflow), |outflow| async move {
         let mut outflow = outflow?;
         let now = match outflow.ahead.take() {
@@ -95,7 +95,7 @@ pub(in crate::doors::http) fn segments(
     })
 }
 
-struct Outflow {
+struct ResponseBody {
     file: Arc<ReadFile>,
     pieces: VecDeque<Piece>,
     ahead: Option<Segment>,
@@ -147,7 +147,7 @@ impl<T> Drop for Work<T> {
     }
 }
 
-impl Outflow {
+impl ResponseBody {
     /// Begins with the next segment.
     fn start(&mut self) -> Option<Segment> {
         loop {
@@ -177,7 +177,7 @@ fn read(file: &ReadFile, range: ByteRange, free: &Arc<FreeBuffers>) -> Result<By
     if count < buffer.len() {
         return Err(Failure::corrupt(format!("object {} is shorter than promised", file.grant.object)));
     }
-    Ok(Bytes::from_owner(Lent { buffer, free: Arc::clone(free) }))
+    Ok(Bytes::from_owner(PooledBuffer { buffer, free: Arc::clone(free) }))
 }
 
 /// Buffers that were sent and can be filled again: fresh ones would have to be cleared by the kernel first.
@@ -191,18 +191,18 @@ impl FreeBuffers {
 }
 
 /// A filled buffer that goes back when its last reader is done with it.
-struct Lent {
+struct PooledBuffer {
     buffer: Vec<u8>,
     free: Arc<FreeBuffers>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let mut free = self.free.0.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < SEGMENTS_PER_BODY {

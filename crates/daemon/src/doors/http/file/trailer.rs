@@ -1,4 +1,4 @@
-//! How a transfer ended, told behind its last byte (`X-Transfer-Status`): a status that was sent before the first byte
+//! The trailer `X-Transfer-Status`, which tells how a transfer ended: a status that was sent before the first byte
 //! cannot say that a disk failed in the middle.
 
 use crate::doors::http::paths::PathRequest;
@@ -33,17 +33,17 @@ pub(in crate::doors::http) fn is_wanted(request: &PathRequest) -> bool {
 pub(in crate::doors::http) fn told(
     segments: impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static,
 ) -> Body {
-    Body::new(Told { segments: Some(Box::pin(segments)) })
+    Body::new(TrailerBody { segments: Some(Box::pin(segments)) })
 }
 
 type Segments = Pin<Box<dyn Stream<Item = Result<Bytes, io::Error>> + Send>>;
 
-struct Told {
+struct TrailerBody {
     /// None: it has been told.
     segments: Option<Segments>,
 }
 
-impl HttpBody for Told {
+impl HttpBody for TrailerBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -1,17 +1,17 @@
 //! Who makes a request.
 
 use crate::{
-    access::{identity::TokenRight, roster::Member},
+    access::{host_registry::Member, identity::TokenRight},
     doors::http::Peer,
 };
 use base::{Failure, Result};
 use head::Principal;
 use wire::control::{Audience, Call, Role};
 
-/// Whoever proves nothing.
+/// The name of an unauthenticated user.
 const NOBODY: &str = "nobody";
 
-/// Who makes a request, as the guard has found out: every handler behind it finds this as an extension.
+/// The caller of a request; the guard stores it as an extension for all handlers.
 #[derive(Debug, Clone)]
 pub(in crate::doors::http) struct Caller {
     /// On whose behalf.
@@ -38,7 +38,7 @@ impl Caller {
         Self { is_room: self.is_room && token.is_none(), token, ..self }
     }
 
-    /// Somebody who proves nothing.
+    /// An unauthenticated caller.
     pub(in crate::doors::http) fn nobody(peer: Option<Peer>) -> Self {
         Self { who: Principal::user(NOBODY), host: None, is_room: false, token: None, peer }
     }

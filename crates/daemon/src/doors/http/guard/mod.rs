@@ -1,4 +1,4 @@
-//! Before anything else: whether the request is meant for this door, who asks, and whether a token allows it.
+//! The guard of every request: checks the host, authenticates the caller, and checks the scopes of the token.
 //!
 //! What comes after the guard finds the [`Caller`] among the extensions of the request, whatever the client wrote.
 
@@ -7,15 +7,15 @@ pub(crate) mod origin;
 pub(crate) mod rights;
 
 use super::{
-    HttpDoor, Peer, Standing,
+    ConnectionTrust, HttpDoor, Peer,
     answer::{INSUFFICIENT_SCOPE, Problem, Refused},
-    audited::{self, Deed},
+    audited::{self, AuditedAction},
     guard::{caller::Caller, rights::needs},
     paths::CreateOnly,
 };
 use crate::access::{
+    host_registry::Member,
     identity::{Claim, Identity},
-    roster::Member,
 };
 use axum::{
     body::{Body, Bytes, HttpBody},
@@ -101,8 +101,11 @@ async fn refuse(
 ) -> Response {
     door.counters.http.answer(Some(failure.kind));
     let (verb, what) = (audited::verb(request.method()), request.uri().path());
-    door.note(&Deed { peer: caller.peer, user: &caller.name(), verb, what, to: None }, Some(&failure));
-    let is_last = request.extensions().get::<Standing>().is_some_and(Standing::is_exhausted);
+    door.note(
+        &AuditedAction { peer: caller.peer, user: &caller.name(), verb, what, to: None },
+        Some(&failure),
+    );
+    let is_last = request.extensions().get::<ConnectionTrust>().is_some_and(ConnectionTrust::is_exhausted);
     let mut response = refusal(&request, failure, status);
     if status == StatusCode::FORBIDDEN && caller.token.is_some_and(|token| token.is_scoped) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(INSUFFICIENT_SCOPE));
@@ -164,7 +167,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     };
     let shown = peer.and_then(|peer| peer.certificate).filter(|shown| shown.is_good);
     if let Some(shown) = shown
-        && let Some(member) = door.roster.find(shown.sha256)
+        && let Some(member) = door.host_registry.find(shown.sha256)
     {
         let caller = Caller::host(member.clone(), peer);
         note_proof(request, &caller)?;
@@ -206,7 +209,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
 
 /// The connection counts as proven from now on; refused if the door has no place for it.
 fn note_proof(request: &Request<Body>, caller: &Caller) -> Result<(), Refusal> {
-    let Some(Standing(place)) = request.extensions().get() else { return Ok(()) };
+    let Some(ConnectionTrust(place)) = request.extensions().get() else { return Ok(()) };
     place.prove().map_err(|failure| Refusal {
         status: StatusCode::SERVICE_UNAVAILABLE,
         failure,

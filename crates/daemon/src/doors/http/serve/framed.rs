@@ -1,4 +1,4 @@
-//! A connection whose malformed requests are refused: what comes of them is made into something that no request may have.
+//! A connection that refuses malformed requests: the framer replaces them by bytes that the HTTP library rejects.
 
 use std::{
     io,

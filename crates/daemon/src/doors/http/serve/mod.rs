@@ -18,7 +18,7 @@ use net::{
     listener::{Connection, Listener},
     local_listener::{LocalConnection, LocalListener},
     shutdown::{Shutdown, Token},
-    unproven::Place,
+    unproven::ConnectionSlot,
 };
 use rustls::ServerConfig;
 use sha2::{Digest, Sha256};
@@ -65,14 +65,14 @@ pub struct Peer {
     /// Whether the connection is encrypted.
     pub is_tls: bool,
     /// The certificate that it has shown; its key is proven.
-    pub certificate: Option<Shown>,
+    pub certificate: Option<PeerCertificate>,
 }
 
 /// The place of a connection among those that are proven or are not; every request carries it as an extension.
 #[derive(Debug, Clone)]
-pub(super) struct Standing(pub(super) Arc<Place>);
+pub(super) struct ConnectionTrust(pub(super) Arc<ConnectionSlot>);
 
-impl Standing {
+impl ConnectionTrust {
     /// Counts a request that was refused; whether the connection has had enough of them.
     pub(super) fn is_exhausted(&self) -> bool {
         !self.0.is_proven() && !self.0.count_request()
@@ -81,7 +81,7 @@ impl Standing {
 
 /// A certificate as it was shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown {
+pub struct PeerCertificate {
     /// What it is known by.
     pub sha256: [u8; 32],
     /// Whether it has not ended.
@@ -106,7 +106,7 @@ pub fn serve(
         while let Some(connection) = listener.accept(&token).await {
             let Connection { socket, peer: address, local_user, place } = connection;
             let place = Arc::new(place);
-            let socket = Steady::new(socket, Some(Arc::clone(&place)));
+            let socket = PacedSocket::new(socket, Some(Arc::clone(&place)));
             let peer = Peer {
                 address: Some(address),
                 local_user,
@@ -145,7 +145,7 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
                     is_tls: false,
                     certificate: None,
                 };
-                converse(Steady::new(socket, None), (peer, None), router, &token).await;
+                converse(PacedSocket::new(socket, None), (peer, None), router, &token).await;
             });
         }
     });
@@ -153,8 +153,8 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
 
 /// One connection from its first byte to its last.
 async fn request(
-    (socket, peer): (Steady<TcpStream>, Peer),
-    place: Arc<Place>,
+    (socket, peer): (PacedSocket<TcpStream>, Peer),
+    place: Arc<ConnectionSlot>,
     acceptor: Option<TlsAcceptor>,
     router: Router,
     door: Arc<HttpDoor>,
@@ -178,29 +178,33 @@ async fn request(
 }
 
 /// A connection has ended. If it was that of a host, this may be all that is seen of its end: it is asked at once.
-fn ended(door: &HttpDoor, certificate: Option<Shown>) {
-    let host = certificate.and_then(|shown| door.roster.find(shown.sha256));
+fn ended(door: &HttpDoor, certificate: Option<PeerCertificate>) {
+    let host = certificate.and_then(|shown| door.host_registry.find(shown.sha256));
     if let (Some(host), Some(prober)) = (host, door.files.prober()) {
         prober.look(host.name);
     }
 }
 
 /// The certificate of the other end.
-fn shown(socket: &TlsStream<Steady<TcpStream>>, now: Timestamp) -> Option<Shown> {
+fn shown(socket: &TlsStream<PacedSocket<TcpStream>>, now: Timestamp) -> Option<PeerCertificate> {
     let certificate = socket.get_ref().1.peer_certificates()?.first()?;
     let is_good = authority::is_good(certificate, now);
-    Some(Shown { sha256: Sha256::digest(certificate).into(), is_good })
+    Some(PeerCertificate { sha256: Sha256::digest(certificate).into(), is_good })
 }
 
-async fn converse<S>(socket: S, (peer, place): (Peer, Option<Arc<Place>>), router: Router, token: &Token)
-where
+async fn converse<S>(
+    socket: S,
+    (peer, place): (Peer, Option<Arc<ConnectionSlot>>),
+    router: Router,
+    token: &Token,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         if let Some(place) = &place {
-            request.extensions_mut().insert(Standing(Arc::clone(place)));
+            request.extensions_mut().insert(ConnectionTrust(Arc::clone(place)));
         }
         service.call(request)
     });
@@ -229,18 +233,18 @@ where
 const UNPROVEN_RECEIVED_MAX: usize = 4 * UNPROVEN_REQUEST_BYTES_MAX;
 
 /// A socket whose peer must keep taking what it asked for, and says little before it has proven who it is.
-struct Steady<S> {
+struct PacedSocket<S> {
     socket: S,
     /// None: the kernel has said who it is.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<ConnectionSlot>>,
     /// Bytes that came before the proof. Which of them are still held in memory only the library knows: all, at worst.
     received: usize,
     stall: Pin<Box<Sleep>>,
     is_stalled: bool,
 }
 
-impl<S> Steady<S> {
-    fn new(socket: S, place: Option<Arc<Place>>) -> Self {
+impl<S> PacedSocket<S> {
+    fn new(socket: S, place: Option<Arc<ConnectionSlot>>) -> Self {
         Self { socket, place, received: 0, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
     }
 
@@ -273,7 +277,7 @@ impl<S> Steady<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Steady<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PacedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -288,7 +292,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Steady<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Steady<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PacedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

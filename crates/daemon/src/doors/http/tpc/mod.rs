@@ -13,7 +13,7 @@ pub(super) use onward::{pull_by_cap, push_by_cap};
 pub(super) use remote::Remote;
 pub use trust::RemoteTrust;
 
-use onward::Onward;
+use onward::Delegation;
 
 use super::{
     answer::{Answer, Problem},
@@ -173,8 +173,8 @@ pub(super) async fn pull(request: PathRequest) -> Answer {
     require_host(&transfer.place)?;
     check_target(&transfer, &transfer.request.path).await?;
     match onward::target(&transfer).await? {
-        Onward::Redirect(answer) => Ok(answer),
-        Onward::Here(file) => Ok(pulling(transfer, file)),
+        Delegation::Redirect(answer) => Ok(answer),
+        Delegation::Here(file) => Ok(pulling(transfer, file)),
     }
 }
 
@@ -190,8 +190,8 @@ pub(super) async fn push(request: PathRequest, place: Place) -> Answer {
     require_host(&transfer.place)?;
     let entry = check_source(&transfer).await?;
     match onward::source(&transfer, &entry).await? {
-        Onward::Redirect(answer) => Ok(answer),
-        Onward::Here(file) => Ok(pushing(transfer, file)),
+        Delegation::Redirect(answer) => Ok(answer),
+        Delegation::Here(file) => Ok(pushing(transfer, file)),
     }
 }
 

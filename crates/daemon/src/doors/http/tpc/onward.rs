@@ -31,7 +31,7 @@ use wire::{
 const SIZE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a copy goes on.
-pub(super) enum Onward<F> {
+pub(super) enum Delegation<F> {
     /// At the disk server of this answer.
     Redirect(Response),
     /// Here, with the file if it is open already.
@@ -41,13 +41,13 @@ pub(super) enum Onward<F> {
 /// Whether a client may be sent to another disk server.
 fn may_be_sent_on(transfer: &Transfer) -> bool {
     let request = &transfer.request;
-    request.peer.is_some_and(|peer| peer.is_tls) && !request.door.roster.is_empty()
+    request.peer.is_some_and(|peer| peer.is_tls) && !request.door.host_registry.is_empty()
 }
 
 /// Where the file that is fetched will be.
-pub(super) async fn target(transfer: &Transfer) -> Result<Onward<WriteFile>, Problem> {
+pub(super) async fn target(transfer: &Transfer) -> Result<Delegation<WriteFile>, Problem> {
     if !may_be_sent_on(transfer) {
-        return Ok(Onward::Here(None));
+        return Ok(Delegation::Here(None));
     }
     let (request, open) = (&transfer.request, open_call(transfer, announced_bytes(transfer).await));
     let counter = Arc::clone(&request.door.counters.http.traffic);
@@ -57,8 +57,8 @@ pub(super) async fn target(transfer: &Transfer) -> Result<Onward<WriteFile>, Pro
         _ => failure.into(),
     })?;
     Ok(match opened {
-        Opened::Redirect(target) => Onward::Redirect(sent_on(request, &target)),
-        Opened::Here(file) => Onward::Here(Some(file)),
+        Opened::Redirect(target) => Delegation::Redirect(sent_on(request, &target)),
+        Opened::Here(file) => Delegation::Here(Some(file)),
     })
 }
 
@@ -74,15 +74,15 @@ async fn announced_bytes(transfer: &Transfer) -> u64 {
 }
 
 /// Where the file that is sent lies.
-pub(super) async fn source(transfer: &Transfer, entry: &Entry) -> Result<Onward<ReadFile>, Problem> {
+pub(super) async fn source(transfer: &Transfer, entry: &Entry) -> Result<Delegation<ReadFile>, Problem> {
     if !may_be_sent_on(transfer) || !entry.state.is_some_and(FileState::is_online) {
-        return Ok(Onward::Here(None));
+        return Ok(Delegation::Here(None));
     }
     let request = &transfer.request;
     let counter = Arc::clone(&request.door.counters.http.traffic);
     Ok(match request.door.files.open_read(&request.who, &request.path, counter).await? {
-        Opened::Redirect(target) => Onward::Redirect(sent_on(request, &target)),
-        Opened::Here(file) => Onward::Here(Some(file)),
+        Opened::Redirect(target) => Delegation::Redirect(sent_on(request, &target)),
+        Opened::Here(file) => Delegation::Here(Some(file)),
     })
 }
 

@@ -71,9 +71,9 @@ pub(super) struct Ask<'a> {
 }
 
 /// The task that moves bytes between the socket and whoever holds this; it ends with its holder.
-struct Line(JoinHandle<()>);
+struct RemoteConnection(JoinHandle<()>);
 
-impl Drop for Line {
+impl Drop for RemoteConnection {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -86,7 +86,7 @@ pub(super) struct Reply {
     body: axum::body::BodyDataStream,
     /// Who answered.
     pub(super) server: String,
-    _line: Line,
+    _line: RemoteConnection,
 }
 
 impl Reply {
@@ -212,7 +212,11 @@ impl Remote {
     }
 
     /// A connection to the server of a place.
-    async fn reach(&self, place: &Place, progress: &Progress) -> Result<(SendRequest<Body>, Line)> {
+    async fn reach(
+        &self,
+        place: &Place,
+        progress: &Progress,
+    ) -> Result<(SendRequest<Body>, RemoteConnection)> {
         let late = |_| {
             let (server, span) = (place.authority(), CONNECT_DEADLINE.as_secs());
             Failure::timeout(format!("{server} cannot be reached in {span} s"))
@@ -220,7 +224,11 @@ impl Remote {
         timeout(CONNECT_DEADLINE, self.connect(place, progress)).await.map_err(late)?
     }
 
-    async fn connect(&self, place: &Place, progress: &Progress) -> Result<(SendRequest<Body>, Line)> {
+    async fn connect(
+        &self,
+        place: &Place,
+        progress: &Progress,
+    ) -> Result<(SendRequest<Body>, RemoteConnection)> {
         let host = place.host.as_deref().unwrap_or_default();
         if !place.is_tls && !self.roots.trust.plain_http {
             return Err(
@@ -255,7 +263,7 @@ async fn ask_one(
     ask: &Ask<'_>,
     place: &Place,
     fields: &HeaderMap,
-    (mut sender, line): (SendRequest<Body>, Line),
+    (mut sender, line): (SendRequest<Body>, RemoteConnection),
 ) -> Result<Reply> {
     let (server, moved) = (place.authority(), ask.progress.moved_bytes());
     let response = watched(sender.send_request(request(ask, place, fields)?), ask, moved).await?;
@@ -277,7 +285,7 @@ fn is_away(failure: &Failure) -> bool {
     failure.kind != ErrorKind::Permission
 }
 
-async fn handshake<S>(socket: S) -> Result<(SendRequest<Body>, Line)>
+async fn handshake<S>(socket: S) -> Result<(SendRequest<Body>, RemoteConnection)>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -287,7 +295,7 @@ where
         )?;
     // What ends the connection is also told to whoever sends or reads.
     let line = tokio::spawn(async move { drop(connection.await) });
-    Ok((sender, Line(line)))
+    Ok((sender, RemoteConnection(line)))
 }
 
 fn request(ask: &Ask<'_>, place: &Place, fields: &HeaderMap) -> Result<Request<Body>> {

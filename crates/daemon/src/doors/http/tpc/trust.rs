@@ -1,4 +1,4 @@
-//! Which servers are believed to be who they say they are.
+//! Trust settings for connections to other servers.
 
 use base::Result;
 use rustls::ClientConfig;

@@ -1,4 +1,4 @@
-//! Where the client who offers a file and the destination that fetches it meet. Either may come first.
+//! Matches the client who offers a file with the destination that fetches it. Either may come first.
 //!
 //! Who offers may read the file. A destination has nothing but the key, so anybody may come as one, and most come before their
 //! offer: those that wait are bounded by address, and where there are too many the oldest of the address that has most is
@@ -36,9 +36,9 @@ const WAITS_MAX: usize = 1024;
 /// Those of one address: a disk server makes some dozen copies at a time.
 const WAITS_PER_ADDRESS_MAX: usize = 64;
 
-/// Who offers a file.
+/// The client that offers a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Offeror {
+pub(super) struct OfferSource {
     pub(super) user: String,
     /// `user.process` of the client, as the field writes it.
     pub(super) origin: String,
@@ -50,7 +50,7 @@ pub(super) struct Offeror {
 pub(super) struct Offer<T> {
     /// What opens the file for the destination.
     right: T,
-    by: Offeror,
+    by: OfferSource,
     destination: String,
     addresses: Vec<IpAddr>,
     until: Instant,
@@ -58,7 +58,12 @@ pub(super) struct Offer<T> {
 
 impl<T> Offer<T> {
     /// An offer to a destination, whose name is looked up.
-    pub(super) async fn new(right: T, by: Offeror, destination: String, ttl_s: Option<u32>) -> Result<Self> {
+    pub(super) async fn new(
+        right: T,
+        by: OfferSource,
+        destination: String,
+        ttl_s: Option<u32>,
+    ) -> Result<Self> {
         let unknown = |cause: String| {
             Failure::unavailable(format!(
                 "destination {destination} of a third-party copy is not known: {cause}"
@@ -76,7 +81,7 @@ impl<T> Offer<T> {
     /// Yields what opens the file, if it is the right one who comes to fetch.
     fn accept(self, path: &FilePath, origin: &str, address: IpAddr) -> Result<T> {
         let asked_by = origin.split_once('@').map_or(origin, |(user, _)| user);
-        let Offeror { origin: offered_by, client, .. } = &self.by;
+        let OfferSource { origin: offered_by, client, .. } = &self.by;
         if asked_by != offered_by {
             let what = format!("{path} was offered by {offered_by} of {client}, not by {asked_by}");
             return Err(Failure::permission(what));
@@ -101,36 +106,36 @@ struct Wait<T> {
     source: Source,
 }
 
-enum Party<T> {
+enum Participant<T> {
     Offered(Offer<T>),
     Awaited(Wait<T>),
 }
 
-struct Meeting<T> {
-    party: Party<T>,
+struct PendingOffer<T> {
+    party: Participant<T>,
     /// The order in which they came.
     number: u64,
 }
 
-impl<T> Meeting<T> {
+impl<T> PendingOffer<T> {
     fn is_over(&self, now: Instant) -> bool {
         match &self.party {
-            Party::Offered(offer) => offer.until <= now,
-            Party::Awaited(wait) => wait.answer.is_closed(),
+            Participant::Offered(offer) => offer.until <= now,
+            Participant::Awaited(wait) => wait.answer.is_closed(),
         }
     }
 
     fn user(&self) -> Option<&str> {
         match &self.party {
-            Party::Offered(offer) => Some(&offer.by.user),
-            Party::Awaited(_) => None,
+            Participant::Offered(offer) => Some(&offer.by.user),
+            Participant::Awaited(_) => None,
         }
     }
 
     fn waiting_from(&self) -> Option<Source> {
         match &self.party {
-            Party::Offered(_) => None,
-            Party::Awaited(wait) => Some(wait.source),
+            Participant::Offered(_) => None,
+            Participant::Awaited(wait) => Some(wait.source),
         }
     }
 }
@@ -138,22 +143,22 @@ impl<T> Meeting<T> {
 type Place = (CopyKey, FilePath);
 
 /// Offers that nobody has fetched yet, and destinations that nobody has offered anything yet.
-pub(super) struct Meetings<T>(Mutex<Book<T>>);
+pub(super) struct Rendezvous<T>(Mutex<Offers<T>>);
 
-struct Book<T> {
-    meetings: HashMap<Place, Meeting<T>>,
+struct Offers<T> {
+    meetings: HashMap<Place, PendingOffer<T>>,
     next: u64,
 }
 
-impl<T> Default for Meetings<T> {
+impl<T> Default for Rendezvous<T> {
     fn default() -> Self {
-        Self(Mutex::new(Book { meetings: HashMap::new(), next: 0 }))
+        Self(Mutex::new(Offers { meetings: HashMap::new(), next: 0 }))
     }
 }
 
-impl<T> Meetings<T> {
+impl<T> Rendezvous<T> {
     /// The meetings that are not over.
-    fn now(&self) -> MutexGuard<'_, Book<T>> {
+    fn now(&self) -> MutexGuard<'_, Offers<T>> {
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         book.meetings.retain(|_, meeting| !meeting.is_over(now));
@@ -166,12 +171,12 @@ impl<T> Meetings<T> {
         let place = (key, path.clone());
         match book.meetings.remove(&place).map(|meeting| meeting.party) {
             // A destination that left in this moment is as good as one that never came.
-            Some(Party::Awaited(wait)) => {
+            Some(Participant::Awaited(wait)) => {
                 let _ = wait.answer.send(offer);
                 Ok(())
             }
             // Neither can be trusted: somebody else knows the key.
-            Some(Party::Offered(_)) => Err(used_twice(path)),
+            Some(Participant::Offered(_)) => Err(used_twice(path)),
             None => book.add_offer(place, offer),
         }
     }
@@ -189,8 +194,8 @@ impl<T> Meetings<T> {
         let offered = {
             let mut book = self.now();
             match book.meetings.remove(&place).map(|meeting| meeting.party) {
-                Some(Party::Offered(offer)) => Some(offer),
-                Some(Party::Awaited(_)) => return Err(used_twice(path)),
+                Some(Participant::Offered(offer)) => Some(offer),
+                Some(Participant::Awaited(_)) => return Err(used_twice(path)),
                 None => {
                     book.add_wait(place, Wait { answer, source: Source::of(address) });
                     None
@@ -217,7 +222,7 @@ impl<T> Meetings<T> {
     }
 }
 
-impl<T> Book<T> {
+impl<T> Offers<T> {
     /// Keeps an offer. A user who has too many is told so; where all have too many, the oldest of who has most is dropped.
     fn add_offer(&mut self, place: Place, offer: Offer<T>) -> Result<()> {
         let user = offer.by.user.clone();
@@ -229,30 +234,30 @@ impl<T> Book<T> {
         if self.meetings.values().filter(|meeting| meeting.user().is_some()).count() >= OFFERS_MAX {
             self.displace(|meeting| meeting.user().map(str::to_owned));
         }
-        self.insert(place, Party::Offered(offer));
+        self.insert(place, Participant::Offered(offer));
         Ok(())
     }
 
     /// Keeps a destination that waits; the oldest of its address, or of the address that has most, is sent away for it.
     fn add_wait(&mut self, place: Place, wait: Wait<T>) {
         let source = wait.source;
-        let waiting = || self.meetings.values().filter_map(Meeting::waiting_from);
+        let waiting = || self.meetings.values().filter_map(PendingOffer::waiting_from);
         let (own, all) = (waiting().filter(|other| *other == source).count(), waiting().count());
         if own >= WAITS_PER_ADDRESS_MAX {
             self.displace(|meeting| meeting.waiting_from().filter(|other| *other == source));
         } else if all >= WAITS_MAX {
-            self.displace(Meeting::waiting_from);
+            self.displace(PendingOffer::waiting_from);
         }
-        self.insert(place, Party::Awaited(wait));
+        self.insert(place, Participant::Awaited(wait));
     }
 
-    fn insert(&mut self, place: Place, party: Party<T>) {
+    fn insert(&mut self, place: Place, party: Participant<T>) {
         self.next += 1;
-        self.meetings.insert(place, Meeting { party, number: self.next });
+        self.meetings.insert(place, PendingOffer { party, number: self.next });
     }
 
     /// Drops the oldest meeting of the group that has most.
-    fn displace<G: Eq + Hash>(&mut self, group: impl Fn(&Meeting<T>) -> Option<G>) {
+    fn displace<G: Eq + Hash>(&mut self, group: impl Fn(&PendingOffer<T>) -> Option<G>) {
         let mut groups: HashMap<G, (usize, u64, &Place)> = HashMap::new();
         for (place, meeting) in &self.meetings {
             let Some(group) = group(meeting) else { continue };
@@ -305,13 +310,13 @@ mod tests {
     }
 
     async fn offer_of(user: &str, destination: &str, ttl_s: Option<u32>) -> Result<Offer<&'static str>> {
-        let by = Offeror { user: user.to_owned(), origin: format!("{user}.7"), client: NEAR };
+        let by = OfferSource { user: user.to_owned(), origin: format!("{user}.7"), client: NEAR };
         Offer::new(RIGHT, by, destination.to_owned(), ttl_s).await
     }
 
     #[tokio::test]
     async fn either_side_may_come_first() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
         assert_eq!(meetings.fetch(key("1"), &path(), "ann.7@x", NEAR).await.unwrap(), RIGHT);
         let (place, second) = (path(), offer("127.0.0.1").await);
@@ -330,7 +335,7 @@ mod tests {
 
     #[tokio::test]
     async fn strangers_get_nothing() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
         let refused = meetings.fetch(key("1"), &path(), "eve.7@x", NEAR).await.unwrap_err();
         assert!(refused.what.contains("not by eve.7"), "{refused}");
@@ -342,7 +347,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_is_good_once() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
         assert!(meetings.offer(key("1"), &path(), offer("127.0.0.1").await).is_err());
         assert!(meetings.now().meetings.is_empty(), "neither offer counts");
@@ -352,7 +357,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_offer_ends() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         let ended = offer_of("ann", "127.0.0.1", Some(0)).await.unwrap();
         meetings.offer(key("1"), &path(), ended).unwrap();
         assert!(meetings.now().meetings.is_empty());
@@ -369,7 +374,7 @@ mod tests {
 
     #[tokio::test]
     async fn destinations_that_wait_displace_those_of_their_address() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         let mut waiting = Vec::new();
         let mut add = |number: usize, last: u8| {
             let (wait, receiver) = wait(last);
@@ -387,7 +392,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_offer_is_met_however_many_wait() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         let mut waiting = Vec::new();
         for number in 0..2 * WAITS_MAX {
             let (wait, receiver) = wait((number % 200) as u8);
@@ -401,7 +406,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_offers_of_one_user_leave_room_for_those_of_others() {
-        let meetings = Meetings::default();
+        let meetings = Rendezvous::default();
         for number in 0..OFFERS_PER_USER_MAX {
             let offer = offer_of("eve", "127.0.0.1", None).await.unwrap();
             meetings.now().add_offer(place(number), offer).unwrap();

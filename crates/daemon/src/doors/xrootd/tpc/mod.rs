@@ -12,7 +12,7 @@ use super::session::DoorSession;
 use base::{FilePath, ReachRule, Result};
 use client::xrd::{Options, TlsOptions, Token};
 use disk::serve::open_file::{ReadFile, WriteFile};
-use meeting::{Meetings, Offer, Offeror};
+use meeting::{Offer, OfferSource, Rendezvous};
 use net::{shutdown::Shutdown, xrd::Opaque};
 use pull::Setting;
 use std::{
@@ -39,7 +39,7 @@ const USERNAME: &str = "nobody";
 
 /// What the third-party copies of a door share; `T` opens a file for its destination.
 pub(super) struct ThirdParty<T> {
-    meetings: Arc<Meetings<T>>,
+    meetings: Arc<Rendezvous<T>>,
     pulls: Arc<Semaphore>,
     opens: Arc<Semaphore>,
     options: Options,
@@ -112,7 +112,8 @@ impl<T: Clone + Send + 'static> ThirdParty<T> {
         let Some(SourceOpen::Offer { key, destination, ttl_s }) = tpc::source_open(opaque)? else {
             return Ok(());
         };
-        let by = Offeror { user: user.to_owned(), origin: session.origin.clone(), client: session.address };
+        let by =
+            OfferSource { user: user.to_owned(), origin: session.origin.clone(), client: session.address };
         let offer = Offer::new(right, by, destination, ttl_s).await?;
         self.meetings.offer(key, path, offer)
     }

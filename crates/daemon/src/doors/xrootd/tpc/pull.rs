@@ -26,7 +26,7 @@ const CHECKSUMS: [&str; 2] = ["adler32", "crc32c"];
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Opens the source if it is in this facility.
-pub(super) type OpenHere = Pin<Box<dyn Future<Output = Result<ReadFile>> + Send>>;
+pub(super) type LocalOpener = Pin<Box<dyn Future<Output = Result<ReadFile>> + Send>>;
 
 /// What surrounds a copy.
 pub(super) struct Setting {
@@ -35,7 +35,7 @@ pub(super) struct Setting {
     pub(super) options: Options,
     /// Where the door of this copy listens.
     pub(super) own: Option<SocketAddr>,
-    pub(super) here: OpenHere,
+    pub(super) here: LocalOpener,
 }
 
 /// A file open for writing that another server's file is copied into. Dropped, it gives the copy up.
@@ -54,7 +54,7 @@ struct Job {
     options: Options,
     own: Option<SocketAddr>,
     /// Taken by whoever uses it.
-    here: Mutex<Option<OpenHere>>,
+    here: Mutex<Option<LocalOpener>>,
     tasks: Shutdown,
     is_started: AtomicBool,
     is_given_up: AtomicBool,

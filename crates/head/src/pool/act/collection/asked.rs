@@ -1,4 +1,4 @@
-//! Collection for a person, who sees what goes, or first what would.
+//! Collection on request: reports the files that it evicts, or would evict.
 
 use super::{Key, Plan, Purpose, end_if_over, gather, snapshot, turn};
 use crate::{
@@ -19,7 +19,7 @@ impl Apply for CollectPool {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Collected> {
         let Self { pool, free_bytes, age_min, from } = self;
-        asked(core, context, Asked { pool, free_bytes, age_min, from, purpose: Purpose::Person })
+        asked(core, context, CollectionRequest { pool, free_bytes, age_min, from, purpose: Purpose::Person })
     }
 }
 
@@ -28,12 +28,12 @@ impl Apply for GetCollectable {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Collected> {
         let Self { pool, free_bytes, age_min, from } = self;
-        asked(core, context, Asked { pool, free_bytes, age_min, from, purpose: Purpose::Look })
+        asked(core, context, CollectionRequest { pool, free_bytes, age_min, from, purpose: Purpose::Look })
     }
 }
 
-/// What a person wants.
-struct Asked {
+/// The request of an operator.
+struct CollectionRequest {
     pool: String,
     free_bytes: Option<u64>,
     age_min: Option<Millis>,
@@ -41,7 +41,7 @@ struct Asked {
     purpose: Purpose,
 }
 
-fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> {
+fn asked(core: &mut Core, context: &Context, asked: CollectionRequest) -> Result<Collected> {
     context.who.require_operator("collect pools")?;
     if core.unsettled()?.is_some() {
         return Err(Failure::busy("nothing is deleted until the restored catalogue is accepted")
@@ -80,7 +80,7 @@ fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> 
 }
 
 /// The plan with which to go on.
-fn next_of(core: &Core, asked: &Asked) -> Option<Key> {
+fn next_of(core: &Core, asked: &CollectionRequest) -> Option<Key> {
     let plans = core.live.maintenance.plans.iter();
     let mut mine = plans.filter(|((partition, purpose), plan)| {
         *purpose == asked.purpose
@@ -91,8 +91,8 @@ fn next_of(core: &Core, asked: &Asked) -> Option<Key> {
 }
 
 /// Plans for what a person wants.
-fn begin_for(core: &mut Core, asked: &Asked, now: Timestamp) -> Result<()> {
-    let Asked { pool, free_bytes, age_min, purpose, .. } = asked;
+fn begin_for(core: &mut Core, asked: &CollectionRequest, now: Timestamp) -> Result<()> {
+    let CollectionRequest { pool, free_bytes, age_min, purpose, .. } = asked;
     let snapshot = snapshot(core, pool, now)?;
     if snapshot.partitions().is_empty() {
         return Err(

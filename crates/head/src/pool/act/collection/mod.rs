@@ -1,4 +1,4 @@
-//! Garbage collection, carried out in small steps: by the water marks of pools, and when a person asks.
+//! Garbage collection in small steps: by the water marks of pools, and on request.
 //!
 //! A *plan* is made for a partition that is to get room. First candidates are gathered, page by page; then those whose turn it
 //! is are looked at once more, as they are now, and go. What is decided, is decided by [`crate::pool::decide::collection`].
@@ -39,7 +39,7 @@ const REST: Millis = Millis::from_seconds(60);
 /// A person who asks goes on within this time, or begins again.
 const PATIENCE: Millis = Millis::from_seconds(120);
 
-/// Why something is collected.
+/// The reason for a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// Less is free than the low water.
@@ -50,7 +50,7 @@ pub(crate) enum Purpose {
     Look,
 }
 
-/// What is to leave a partition.
+/// The files to evict from a partition.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pool: String,
@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     wanted: u64,
     /// Bytes of it that are not found yet.
     missing: u64,
-    /// What went.
+    /// The evicted files.
     files: u64,
     bytes: u64,
     touched: Timestamp,
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
 
 /// Nothing more could go.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct CollectionPause {
     pub(in crate::pool) missing: u64,
     until: Timestamp,
 }
@@ -243,7 +243,7 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
         info!(partition, bytes, missing, "evicted replicas to free space");
     }
     if missing > 0 && *purpose == Purpose::Water {
-        let rest = Rest { missing, until: now + REST };
+        let rest = CollectionPause { missing, until: now + REST };
         if core.live.maintenance.rests.insert(partition.clone(), rest).is_none() {
             let missing = human_bytes(missing);
             let subject = core.partition_subject(partition);

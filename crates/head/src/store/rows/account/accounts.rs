@@ -3,7 +3,7 @@
 use crate::store::{
     Store, StoreResult, TRASH,
     engine::{Cell, Params, Row, ToCell},
-    rows::account::ledger::{Account, AccountKey, Held, Ledger, Payer, spread},
+    rows::account::ledger::{Account, AccountKey, AccountUsage, Ledger, Payer, spread},
 };
 use base::{Millis, Month, Timestamp};
 use std::{ops::Add, sync::Arc};
@@ -64,7 +64,7 @@ fn account(row: &Row<'_>) -> StoreResult<Account> {
             pool: row.get(4)?,
         }),
         month,
-        held: Held {
+        held: AccountUsage {
             files: row.get(6)?,
             bytes: row.get(7)?,
             reserved: 0,
@@ -174,7 +174,7 @@ impl Store {
     pub(crate) fn charge(&self, payer: Payer<'_>, charge: &Charge) -> StoreResult<()> {
         self.load_ledger()?;
         self.count_change();
-        self.pending.borrow_mut().post(payer, Held::default(), *charge);
+        self.pending.borrow_mut().post(payer, AccountUsage::default(), *charge);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl Store {
     pub(crate) fn each_account_month(
         &self,
         now: Timestamp,
-        mut each: impl FnMut(&AccountKey, Month, Charge, Held),
+        mut each: impl FnMut(&AccountKey, Month, Charge, AccountUsage),
     ) -> StoreResult<()> {
         const SQL: &str = concat!(
             "SELECT ",

@@ -1,9 +1,9 @@
 //! Accounts by month, and what older releases have left.
 
 use crate::store::{
-    AccountKey, Charge, Held, Payer, Store,
+    AccountKey, AccountUsage, Charge, Payer, Store,
     rows::account::ledger::{Account, Ledger, spread},
-    testing::Place,
+    testing::TestCatalogue,
 };
 use base::{Month, Timestamp};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ struct Book {
 
 impl Book {
     fn post(&mut self, disk_bytes: i64, now: Timestamp, is_written: bool) {
-        let held = Held { disk_bytes, ..Held::default() };
+        let held = AccountUsage { disk_bytes, ..AccountUsage::default() };
         self.ledger.post(PAYER, (held, Charge { jobs: 1, ..Charge::default() }), now, drop);
         if is_written {
             self.write();
@@ -103,7 +103,7 @@ proptest! {
 }
 
 /// What the release before accounts has left: its schema, and rows.
-fn before(place: &Place) {
+fn before(place: &TestCatalogue) {
     let is_file = matches!(place.catalogue, crate::store::Catalogue::File(_));
     let schema: &[&str] = if is_file {
         &[
@@ -136,7 +136,7 @@ fn before(place: &Place) {
 
 #[test]
 fn what_was_charged_before_accounts_were_kept_by_month_stands_as_earlier() {
-    for place in Place::all() {
+    for place in TestCatalogue::all() {
         before(&place);
         let store = Store::open(&place.catalogue).unwrap();
         let mut found = Vec::new();

@@ -13,7 +13,7 @@ use std::{
 };
 use wire::control::{NodeKind, QuotaKind};
 
-/// Whose account something belongs to.
+/// The payer of a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Payer<'a> {
     pub(crate) user: &'a str,
@@ -61,9 +61,9 @@ impl AccountKey {
     }
 }
 
-/// What an account holds, or how that changes.
+/// The files and bytes of an account, or a change of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct AccountUsage {
     /// Files in the namespace.
     pub(crate) files: i64,
     /// Bytes of these, wherever they are.
@@ -77,7 +77,7 @@ pub(crate) struct Held {
 }
 
 // What is added is taken away again to the last bit, also where a size makes no sense.
-impl Add for Held {
+impl Add for AccountUsage {
     type Output = Self;
 
     fn add(self, more: Self) -> Self {
@@ -91,7 +91,7 @@ impl Add for Held {
     }
 }
 
-impl Sub for Held {
+impl Sub for AccountUsage {
     type Output = Self;
 
     fn sub(self, less: Self) -> Self {
@@ -110,7 +110,7 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-impl Held {
+impl AccountUsage {
     /// What a node is in the namespace.
     pub(in crate::store) fn of_name(node: &Node) -> Self {
         if node.kind == NodeKind::Directory {
@@ -137,7 +137,7 @@ pub(crate) struct Account {
     /// Number of the row; `None`: there is none yet.
     pub(in crate::store) row: Option<u64>,
     pub(crate) month: Month,
-    pub(crate) held: Held,
+    pub(crate) held: AccountUsage,
     /// Until when the space that it holds was charged.
     pub(crate) since: Timestamp,
     pub(crate) spent: Charge,
@@ -145,7 +145,7 @@ pub(crate) struct Account {
 }
 
 /// What the space held since `since` adds to the bill until `end`.
-fn space(held: Held, since: Timestamp, end: Timestamp) -> Charge {
+fn space(held: AccountUsage, since: Timestamp, end: Timestamp) -> Charge {
     let span = (end - since).0.max(0) as f64;
     Charge { disk_byte_ms: held.disk_bytes as f64 * span, ..Charge::default() }
 }
@@ -180,11 +180,11 @@ impl Account {
 pub(in crate::store) fn spread(
     rows: &[Account],
     until: Timestamp,
-    mut each: impl FnMut(Month, Charge, Held),
+    mut each: impl FnMut(Month, Charge, AccountUsage),
 ) {
     for (at, row) in rows.iter().enumerate() {
         each(row.month, row.spent, row.held);
-        if row.held == Held::default() {
+        if row.held == AccountUsage::default() {
             continue;
         }
         let end = rows.get(at + 1).map_or(until, |next| next.month.start());
@@ -204,7 +204,7 @@ pub(crate) struct Quota {
     pub(crate) bytes: Option<u64>,
     /// Most files.
     pub(crate) files: Option<u64>,
-    pub(in crate::store) used: Held,
+    pub(in crate::store) used: AccountUsage,
 }
 
 impl Quota {
@@ -219,7 +219,11 @@ impl Quota {
         max: (Option<u64>, Option<u64>),
         (bytes, reserved, files): (i64, i64, i64),
     ) -> Self {
-        Self { bytes: max.0, files: max.1, used: Held { files, bytes, reserved, ..Held::default() } }
+        Self {
+            bytes: max.0,
+            files: max.1,
+            used: AccountUsage { files, bytes, reserved, ..AccountUsage::default() },
+        }
     }
 }
 
@@ -237,7 +241,7 @@ pub(in crate::store) struct Ledger {
     next_row: u64,
 }
 
-/// How a change of an account is undone.
+/// The undo record of a change of an account.
 #[derive(Debug)]
 pub(in crate::store) enum Entry {
     Account(usize, Account),
@@ -278,7 +282,7 @@ impl Ledger {
                 key: Arc::new(AccountKey { user, group, project, pool }),
                 row: None,
                 month: Month::of(now),
-                held: Held::default(),
+                held: AccountUsage::default(),
                 since: now,
                 spent: Charge::default(),
                 is_changed: false,
@@ -290,7 +294,7 @@ impl Ledger {
     pub(in crate::store) fn post(
         &mut self,
         payer: Payer<'_>,
-        (held, charge): (Held, Charge),
+        (held, charge): (AccountUsage, Charge),
         now: Timestamp,
         mut undo: impl FnMut(Entry),
     ) {
@@ -327,8 +331,8 @@ impl Ledger {
             (before.filter(|node| !node.is_in_trash()), after.filter(|node| !node.is_in_trash()));
         match (before, after) {
             (Some(old), Some(new)) if Payer::owner(old) == Payer::owner(new) => {
-                let held = Held::of_name(new) - Held::of_name(old);
-                if held != Held::default() {
+                let held = AccountUsage::of_name(new) - AccountUsage::of_name(old);
+                if held != AccountUsage::default() {
                     self.post(Payer::owner(new), (held, Charge::default()), now, &mut undo);
                 }
             }
@@ -337,7 +341,7 @@ impl Ledger {
                     let Some(node) = node.filter(|node| !node.is_directory()) else { continue };
                     self.post(
                         Payer::owner(node),
-                        (sign.of(Held::of_name(node)), Charge::default()),
+                        (sign.of(AccountUsage::of_name(node)), Charge::default()),
                         now,
                         &mut undo,
                     );
@@ -356,7 +360,7 @@ impl Ledger {
                     let payer = Payer::of_file(&replica.owner, node).on(pool_of(&replica.partition));
                     self.post(
                         payer,
-                        (sign.of(Held::of_replica(replica.size)), Charge::default()),
+                        (sign.of(AccountUsage::of_replica(replica.size)), Charge::default()),
                         now,
                         &mut undo,
                     );
@@ -383,7 +387,7 @@ impl Ledger {
     }
 
     /// Counts what an account holds more in its quotas.
-    fn count(&mut self, payer: Payer<'_>, more: Held) {
+    fn count(&mut self, payer: Payer<'_>, more: AccountUsage) {
         for (quotas, name) in self.quotas.iter_mut().zip([payer.user, payer.group, payer.project]) {
             if let Some(quota) = quotas.get_mut(name) {
                 quota.used = quota.used + more;
@@ -406,7 +410,7 @@ impl Ledger {
             let AccountKey { user, group, project, .. } = &*account.key;
             [user, group, project][kind as usize] == name
         });
-        let used = own.fold(Held::default(), |used, account| used + account.held);
+        let used = own.fold(AccountUsage::default(), |used, account| used + account.held);
         let is_limit = quota.bytes.is_some() || quota.files.is_some();
         self.put_quota(kind, name, is_limit.then_some(Quota { used, ..quota }));
         Entry::Quota(kind, name.to_owned(), before)
@@ -465,10 +469,10 @@ enum Sign {
 }
 
 impl Sign {
-    fn of(self, held: Held) -> Held {
+    fn of(self, held: AccountUsage) -> AccountUsage {
         match self {
             Self::More => held,
-            Self::Less => Held::default() - held,
+            Self::Less => AccountUsage::default() - held,
         }
     }
 }

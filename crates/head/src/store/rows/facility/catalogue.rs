@@ -1,4 +1,4 @@
-//! Where a catalogue is.
+//! The location of a catalogue.
 
 use crate::store::engine::{Address, Engine, Postgres, Sqlite};
 use base::{Failure, Result};
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a catalogue is.
+/// The location of a catalogue.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Catalogue {
     /// In a file of its own.

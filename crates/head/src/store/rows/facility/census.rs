@@ -1,4 +1,4 @@
-//! How many files there are, kept with every change: ten million rows take seconds to count.
+//! Number of files, updated with every change: counting ten million rows takes seconds.
 
 use crate::store::{Node, Store, StoreResult};
 use std::ops::{Add, Sub};

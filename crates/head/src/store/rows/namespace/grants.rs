@@ -76,7 +76,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{NewNode, testing::Place};
+    use crate::store::{NewNode, testing::TestCatalogue};
     use std::sync::atomic::Ordering;
     use wire::control::NodeKind;
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_the_database_has() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             let (one, other) = (row(1, "group:prod", Rights::Read), row(1, "user:ann", Rights::ReadWrite));
             let version = store.version.load(Ordering::Acquire);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn grants_go_with_their_directory() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             store.begin();
             let (parent, kind, now) = (FileId(1), NodeKind::Directory, Timestamp(5));

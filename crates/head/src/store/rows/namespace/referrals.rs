@@ -50,11 +50,11 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::Place;
+    use crate::store::testing::TestCatalogue;
 
     #[test]
     fn what_is_kept_is_what_the_database_has() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             let row = |root: &str| ReferralRow {
                 at: OtherHead { root: root.to_owned(), http: "https://b:8443".to_owned() },

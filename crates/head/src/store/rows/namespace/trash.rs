@@ -1,4 +1,4 @@
-//! Rows of what was removed and is kept for a while.
+//! Rows of the trash.
 //!
 //! A file in the trash is a node in the directory [`TRASH`], which has no row and no name: no path leads there. So its replicas and
 //! copies are looked after like those of other files.
@@ -12,7 +12,7 @@ use wire::control::TrashReason;
 /// The directory of what is in the trash. The root is 1.
 pub(crate) const TRASH: FileId = FileId(0);
 
-/// What is known of a file in the trash beside its node.
+/// A file in the trash, besides its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrashRow {
     pub(crate) file: FileId,
@@ -169,7 +169,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{NewNode, testing::Place};
+    use crate::store::{NewNode, testing::TestCatalogue};
     use wire::control::NodeKind;
 
     /// A file of ada's that was removed.
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn rows_are_found_by_whom_and_where_and_no_path_leads_to_them() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             store.begin();
             let first = example(&store, "/d/a", 10, "bob");

@@ -1,4 +1,4 @@
-//! What is on partitions in the order of its use, page by page: for collection and balancing.
+//! Replicas of a partition in the order of their last use, page by page, for collection and balancing.
 
 use crate::store::{
     Replica, Store, StoreResult,
@@ -6,14 +6,14 @@ use crate::store::{
 };
 use base::{FileId, ObjectId, Timestamp};
 
-/// Where a walk over a partition has come to.
+/// The position of a walk over a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct WalkPosition {
     pub(crate) used: Timestamp,
     pub(crate) object: ObjectId,
 }
 
-impl Place {
+impl WalkPosition {
     /// Before all that is there.
     pub(crate) const START: Self = Self { used: Timestamp(i64::MIN), object: ObjectId(0) };
 }
@@ -22,7 +22,7 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// Where it stands: by the last use that is written.
-    pub(crate) place: Place,
+    pub(crate) place: WalkPosition,
     /// Its last use.
     pub(crate) used: Timestamp,
     pub(crate) file: FileId,
@@ -54,13 +54,13 @@ impl Store {
     pub(crate) fn candidates(
         &self,
         partition: &str,
-        after: Place,
+        after: WalkPosition,
         (until, now): (Timestamp, Timestamp),
         limit: usize,
     ) -> StoreResult<Vec<Candidate>> {
         let params = (partition, after.used.0, after.object.0, until.0, now.0, limit);
         let mut found = self.all(CANDIDATES, params, |row| {
-            let place = Place { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) };
+            let place = WalkPosition { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) };
             Ok(Candidate {
                 place,
                 used: place.used,
@@ -82,11 +82,11 @@ impl Store {
     pub(crate) fn files_by_use(
         &self,
         partition: &str,
-        after: Place,
+        after: WalkPosition,
         limit: usize,
-    ) -> StoreResult<Vec<(Place, FileId)>> {
+    ) -> StoreResult<Vec<(WalkPosition, FileId)>> {
         self.all(FILES_BY_USE, (partition, after.used.0, after.object.0, limit), |row| {
-            let place = Place { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) };
+            let place = WalkPosition { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) };
             Ok((place, FileId(row.get(2)?)))
         })
     }
@@ -114,7 +114,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{engine::Params, testing::Place as Catalogue};
+    use crate::store::{engine::Params, testing::TestCatalogue as Catalogue};
 
     fn plan(store: &Store, sql: &str, params: impl Params) -> String {
         let steps = store.all_now(&format!("EXPLAIN QUERY PLAN {sql}"), params, |row| row.get::<String>(3));

@@ -1,4 +1,4 @@
-//! Partitions: kept in memory, with what is promised on them.
+//! Partitions, cached in memory with the space reserved on them.
 
 use crate::store::{Replica, ReplicaState, Store, StoreResult, word};
 use base::Timestamp;

@@ -1,4 +1,4 @@
-//! What pools promise, and files that have fewer replicas than that.
+//! Policies of pools, and files with fewer replicas than the policy asks for.
 
 use crate::store::{Store, StoreResult, document, json};
 use base::{FileId, Timestamp};
@@ -9,7 +9,7 @@ use wire::control::Pool;
 pub(crate) type Policies = BTreeMap<String, Arc<Pool>>;
 
 impl Store {
-    /// What pools promise, as far as that was ever said.
+    /// Policies of pools, where one was set.
     pub(crate) fn policies(&self) -> StoreResult<Arc<Policies>> {
         if let Some(known) = &*self.policies.borrow() {
             return Ok(Arc::clone(known));
@@ -23,7 +23,7 @@ impl Store {
         Ok(policies)
     }
 
-    /// What a pool promises.
+    /// The policy of a pool.
     pub(crate) fn policy(&self, pool: &str) -> StoreResult<Arc<Pool>> {
         let known = self.policies()?.get(pool).cloned();
         Ok(known.unwrap_or_else(|| Arc::new(Pool { name: pool.to_owned(), ..Pool::default() })))

@@ -7,7 +7,7 @@ use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use serde::Deserialize;
 use wire::control::Coding;
 
-/// Where a replica is in its life.
+/// The state of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReplicaState {

@@ -1,4 +1,4 @@
-//! Files that lie on one host only.
+//! Files whose only copy is on one host.
 
 use crate::store::{Store, StoreResult, TRASH};
 use base::FileId;

@@ -58,7 +58,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::Place;
+    use crate::store::testing::TestCatalogue;
     use base::{Checksums, Timestamp};
     use wire::media::object::{Holder, Label};
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn strays_are_found_by_their_content_until_they_are_forgotten() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             store.begin();
             let store = &store;

@@ -100,13 +100,13 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{NewNode, ReplicaState, testing::Place};
+    use crate::store::{NewNode, ReplicaState, testing::TestCatalogue};
     use base::ObjectId;
     use wire::control::NodeKind;
 
     #[test]
     fn a_read_writes_nothing_until_there_is_time() {
-        for place in Place::all() {
+        for place in TestCatalogue::all() {
             let mut store = place.create();
             let (created, later) = (Timestamp(1000), Timestamp(100_000));
             let (parent, kind, owner) = (FileId(1), NodeKind::File, "ada");

@@ -1,4 +1,4 @@
-//! What a token of another issuer claims, and whether that holds here and now.
+//! Validates the claims of a token of another issuer.
 
 use crate::auth::token::{ANY_AUDIENCE, Audience, CLOCKS_DIFFER_S, Scopes};
 use base::{Failure, Result, Timestamp};

@@ -1,4 +1,4 @@
-//! Whom the facility makes of the subjects and groups of an issuer.
+//! Maps the subjects and groups of an issuer to users and groups of the facility.
 
 use super::Verified;
 use crate::auth::token::Scopes;

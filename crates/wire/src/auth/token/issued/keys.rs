@@ -1,4 +1,4 @@
-//! Keys of issuers (RFC 7517), and where an issuer says that they are.
+//! Keys of issuers (RFC 7517), and their discovery.
 
 use crate::auth::token::base64url;
 use aws_lc_rs::signature::{

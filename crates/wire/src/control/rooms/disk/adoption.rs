@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Most entries of one [`BeginAdopted`], and outcomes of one [`EndAdopted`].
 pub const ADOPTED_LEN_MAX: usize = 256;
 
-/// A disk server asks what to adopt. What was counted of a pass that was interrupted is forgotten.
+/// A disk server asks for an adoption. The counts of an interrupted pass start again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextAdoption {
     /// The partition.
@@ -16,14 +16,14 @@ pub struct NextAdoption {
     pub boot: u64,
 }
 
-/// What there is to adopt.
+/// The adoption to carry out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptionOrders {
     /// Nothing, if nothing.
     pub order: Option<AdoptionOrder>,
 }
 
-/// What a disk server is to adopt.
+/// The adoption that a disk server shall carry out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptionOrder {
     /// Tells an adoption from the next one.
@@ -55,12 +55,12 @@ pub struct FoundEntry {
     pub modified: Timestamp,
 }
 
-/// A disk server asks where entries may be adopted: directories are made, for files an object is set aside.
+/// A disk server asks for paths and objects of entries: the head makes directories and reserves an object for each file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginAdopted {
     /// The partition.
     pub partition: String,
-    /// Which adoption.
+    /// The number of the adoption.
     pub adoption: u64,
     /// At most [`ADOPTED_LEN_MAX`].
     pub entries: Vec<FoundEntry>,
@@ -73,7 +73,7 @@ pub struct AdoptionPlaces {
     pub places: Vec<AdoptionPlace>,
 }
 
-/// What may be done with an entry.
+/// The decision about an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdoptionPlace {
@@ -95,11 +95,11 @@ pub enum AdoptionPlace {
         /// Last change of content.
         modified: Timestamp,
     },
-    /// It is left alone; why.
+    /// It is skipped, for this reason.
     Refused(Failure),
 }
 
-/// What became of a file that was to be adopted.
+/// The outcome of the adoption of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptedFile {
     /// The object.
@@ -119,12 +119,12 @@ pub struct AdoptedContent {
     pub modified: Timestamp,
 }
 
-/// A disk server says what became of files. Saying it again is fine.
+/// A disk server reports the outcome for files. A repeated report changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndAdopted {
     /// The partition.
     pub partition: String,
-    /// Which adoption.
+    /// The number of the adoption.
     pub adoption: u64,
     /// At most [`ADOPTED_LEN_MAX`].
     pub files: Vec<AdoptedFile>,
@@ -137,41 +137,41 @@ pub struct AdoptedEnds {
     pub refused: Vec<Option<Failure>>,
 }
 
-/// A disk server says that an object is not what was adopted any more: somebody has written to it by its old name.
+/// A disk server reports that an adopted object was changed through its old name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithdrawAdopted {
     /// The partition.
     pub partition: String,
-    /// Which adoption.
+    /// The number of the adoption.
     pub adoption: u64,
     /// The object.
     pub object: ObjectId,
 }
 
-/// A disk server says how far it has come.
+/// A disk server reports its progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportAdoption {
     /// The partition.
     pub partition: String,
-    /// Which adoption.
+    /// The number of the adoption.
     pub adoption: u64,
-    /// What there is, once it was counted.
+    /// The total, once it was counted.
     pub total: Option<Amount>,
-    /// What was looked at since the order was given.
+    /// The files checked since the order was given.
     pub seen: Amount,
     /// Of these, files whose owner is no user of the host.
     pub unowned: u64,
     /// What was left alone since the last report; at most [`LEFT_ALONE_PAGE`](crate::control::LEFT_ALONE_PAGE).
     pub left: Vec<LeftAlone>,
-    /// All is done.
+    /// The work is complete.
     pub is_done: bool,
-    /// What is in the way.
+    /// The failure that interrupts it.
     pub trouble: Option<Failure>,
-    /// That is final.
+    /// The failure is final.
     pub is_refused: bool,
 }
 
-/// Whether the disk server is to go on.
+/// Whether the disk server shall continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptionGoesOn {
     /// It is.

@@ -4,10 +4,10 @@ use crate::control::FoundObject;
 use base::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How far a catalogue had come. Disk servers remember the last one that they saw.
+/// The state of a catalogue. Disk servers remember the last one that they saw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CatalogueMark {
-    /// How often it went back to an older state and that was noticed.
+    /// The number of detected restores to an older state.
     pub epoch: u64,
     /// Starts of the head.
     pub incarnation: u64,
@@ -17,7 +17,7 @@ pub struct CatalogueMark {
     pub tick: u64,
 }
 
-/// A disk server says which state of the catalogue it saw last.
+/// A disk server reports the state of the catalogue that it saw last.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CompareCatalogue {
     /// One of its partitions.
@@ -26,26 +26,26 @@ pub struct CompareCatalogue {
     pub seen: Option<CatalogueMark>,
 }
 
-/// Where the catalogue is now.
+/// The current state of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogueState {
     /// To be remembered.
     pub mark: CatalogueMark,
-    /// Whether it is not known to be older than what lies on disks. Else the disk server says what it has.
+    /// Whether the catalogue is accepted as current. Otherwise the disk server lists its objects.
     pub is_settled: bool,
 }
 
 /// Most objects in one [`CompareObjects`].
 pub const COMPARE_OBJECTS_LEN_MAX: usize = 1000;
 
-/// A disk server says what lies on a partition, part after part, so that an operator sees what the catalogue does not know.
+/// A disk server lists the objects of a partition, in parts, so that an operator sees those unknown to the catalogue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CompareObjects {
     /// The partition.
     pub partition: String,
-    /// What was said before counts no more.
+    /// Discard earlier parts.
     pub is_first: bool,
-    /// This was all.
+    /// This is the last part.
     pub is_last: bool,
     /// Complete objects, [`COMPARE_OBJECTS_LEN_MAX`] at most.
     pub objects: Vec<FoundObject>,

@@ -7,7 +7,7 @@ use crate::{
 use base::{Checksums, Failure, ObjectId};
 use serde::{Deserialize, Serialize};
 
-/// A disk server has a written object durable, and asks where its mirrors or pieces go. Saying it again is fine.
+/// A disk server asks where the mirrors or pieces of a durable object go. A repeated call returns the same.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlaceMirrors {
     /// The object.
@@ -16,16 +16,16 @@ pub struct PlaceMirrors {
     pub size: u64,
     /// Of the whole object.
     pub checksums: Checksums,
-    /// Mirrors that could not be written: others are wanted in their place.
+    /// Mirrors that could not be written; the head places others.
     pub failed: Vec<ObjectId>,
 }
 
-/// Where the mirrors of an object go.
+/// The locations of the mirrors of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrors {
-    /// To be filled before the commit; fewer than the pool wants if there is no place for more.
+    /// The mirrors to fill before the commit; fewer than the pool wants if no more can be placed.
     pub mirrors: Vec<Mirror>,
-    /// They are no copies but pieces, cut like this.
+    /// The layout of the pieces; none: they are copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
@@ -44,19 +44,19 @@ pub struct Cut {
 pub struct Mirror {
     /// The object.
     pub object: ObjectId,
-    /// Where it is filled, with the capability.
+    /// The URL to write it to, with the capability.
     pub url: String,
     /// Which piece it is, where the object is cut into pieces.
     #[serde(default)]
     pub index: u8,
 }
 
-/// Asks which objects a partition is to fetch from other disk servers.
+/// Returns the objects that a partition shall fetch from other disk servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NextCopies {
     /// The partition.
     pub partition: String,
-    /// What it is fetching already.
+    /// The objects that it is fetching already.
     pub under_way: Vec<ObjectId>,
 }
 
@@ -87,19 +87,19 @@ pub struct CopyOrder {
     pub pieces: Option<Pieces>,
 }
 
-/// Says how a copy ended: the object is durable, or nothing is left of it.
+/// Reports the end of a copy: the object is durable, or was removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CopyEnded {
     /// The new object.
     pub object: ObjectId,
-    /// What it was copied from.
+    /// The source of the copy.
     pub source: ObjectId,
-    /// Why it failed, if it did.
+    /// The failure, if it failed.
     pub failure: Option<Failure>,
     /// Of a piece that was made anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
-    /// Pieces that were found to be damaged on the way.
+    /// Pieces that were found damaged during the copy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<ObjectId>,
 }

@@ -4,7 +4,7 @@ use crate::control::{CatalogueMark, PartitionTrouble};
 use base::{ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A disk server and where clients reach it.
+/// A disk server and its doors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskServer {
     /// Name of its host, unique in the facility.
@@ -20,9 +20,9 @@ pub struct DiskServer {
 /// Every write on it that began in an earlier boot of the disk server is over: its object is abandoned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RegisterPartition {
-    /// Who serves it.
+    /// The disk server that serves it.
     pub server: DiskServer,
-    /// A number that the disk server draws when it starts.
+    /// A random number that the disk server draws when it starts.
     pub boot: u64,
     /// Pool it belongs to.
     pub pool: String,
@@ -43,7 +43,7 @@ pub struct ReportSpace {
     pub partition: String,
     /// As in [`RegisterPartition`].
     pub boot: u64,
-    /// Objects that users are writing. A reservation that stays away from this list is given up.
+    /// Objects that users are writing. The head gives up reservations that stay absent from this list.
     pub writing: Vec<ObjectId>,
     /// Bytes that each of them has so far; empty from a host of an older release.
     #[serde(default)]
@@ -56,10 +56,10 @@ pub struct ReportSpace {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
-    /// Files that are open for reading on its host, by whomever.
+    /// Files that are open for reading on its host.
     #[serde(default)]
     pub readers: u32,
-    /// What is wrong with it.
+    /// The trouble of the partition.
     #[serde(default)]
     pub trouble: Option<PartitionTrouble>,
 }
@@ -67,23 +67,23 @@ pub struct ReportSpace {
 /// The answer to [`ReportSpace`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceReported {
-    /// Rights of users to read that have a lower generation were given before somebody lost a right: they are refused.
+    /// Capabilities of users to read with a lower generation predate a revoked right and are refused.
     #[serde(default)]
     pub fence: u64,
-    /// What time it is at the head: rights end by its clock.
+    /// The time at the head: capabilities expire by its clock.
     pub now: Timestamp,
-    /// Its pool wants objects written and read without the page cache.
+    /// Its pool uses direct I/O for objects.
     #[serde(default)]
     pub is_direct: bool,
     /// The pool to which it belongs: a catalogue that is made anew asks the partition.
     #[serde(default)]
     pub pool: String,
-    /// Objects that make no progress: room that was taken for them in advance and is not used is given back. Their writes may go on.
+    /// Objects without progress: the unused part of their reservation is released. Their writes may go on.
     #[serde(default)]
     pub released: Vec<ObjectId>,
 }
 
-/// Asks which objects of a partition are to be deleted.
+/// Returns the objects to delete from a partition.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NextRemovals {
     /// The partition.
@@ -100,7 +100,7 @@ pub struct Removals {
     pub mark: CatalogueMark,
 }
 
-/// Says that objects are gone from a partition.
+/// Reports that objects were deleted from a partition.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ObjectsRemoved {
     /// The partition.
@@ -118,11 +118,11 @@ pub struct RollCall {
     pub partition: String,
     /// As in [`crate::control::RegisterPartition`].
     pub boot: u64,
-    /// The page begins behind this object; 0 for the first.
+    /// The page begins after this object; 0 for the first.
     pub after: ObjectId,
     /// The page ends with this object; `None`: it is the last.
     pub upto: Option<ObjectId>,
-    /// Every object in between, ascending.
+    /// All objects of the page, ascending.
     pub objects: Vec<ObjectId>,
 }
 
@@ -132,7 +132,7 @@ pub const ROLL_CALL_LEN_MAX: usize = 8192;
 /// A disk server asks for its keys, which check capabilities; pending while it has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetCapKeys {
-    /// Which state of the keys it has stored.
+    /// The serial number of the keys that it has stored.
     pub serial: u64,
     /// The newest generation that it has stored.
     pub generation: u32,
@@ -141,7 +141,7 @@ pub struct GetCapKeys {
 /// The answer to [`GetCapKeys`], and what a host stores of it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCapKeys {
-    /// Which state of the keys this is.
+    /// The serial number of this set of keys.
     pub serial: u64,
     /// All generations that verify, the newest first; empty if the host has this state already.
     pub keys: Vec<HostCapKey>,
@@ -152,7 +152,7 @@ pub struct HostCapKeys {
 pub struct HostCapKey {
     /// The generation of the facility's key from which it follows.
     pub generation: u32,
-    /// Until when it verifies.
+    /// When it stops verifying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// The key, hex.

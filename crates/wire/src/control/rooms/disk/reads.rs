@@ -47,7 +47,7 @@ pub struct ReadObject {
     pub checksums: Checksums,
     /// POSIX permission bits of the file.
     pub mode: u32,
-    /// Who has it, if that is another process than the head's.
+    /// The disk server that has it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
     /// When the host of that server joined: its key follows from that.
@@ -69,7 +69,7 @@ impl ReadObject {
     }
 }
 
-/// Where the pieces of a coded file are, with the rights to read them.
+/// The locations of the pieces of a coded file, with capabilities to read them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pieces {
     /// The file.
@@ -90,16 +90,16 @@ pub struct Pieces {
     pub places: Vec<PiecePlace>,
 }
 
-/// Where a piece is.
+/// The location of a piece.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PiecePlace {
-    /// Which piece.
+    /// The number of the piece.
     pub index: u8,
     /// Its object.
     pub object: ObjectId,
     /// Where that lies.
     pub partition: String,
-    /// Where it is read, with the capability.
+    /// The URL to read it from, with the capability.
     pub url: String,
 }
 
@@ -128,27 +128,27 @@ impl core::fmt::Debug for PiecePlace {
     }
 }
 
-/// Asks where the pieces of a file are that somebody may read.
+/// Returns the locations of the pieces of a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GetPieces {
     /// The file.
     pub file: FileId,
-    /// What the reader has shown: a capability of the disk server that asks. The head's own process needs none.
+    /// The capability of the reader, for the disk server that asks. The head's own process needs none.
     #[serde(default)]
     pub capability: Option<String>,
 }
 
-/// Says that pieces or replicas of a file are damaged, as whoever read them found: they are made anew if the others
+/// Reports that pieces or replicas of a file are damaged: the head has them replaced if the others
 /// suffice. A disk server speaks of its own replicas, and of all pieces of files that are read through it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportDamage {
     /// The file.
     pub file: FileId,
-    /// Those that are damaged.
+    /// The damaged objects.
     pub objects: Vec<ObjectId>,
 }
 
-/// Says that an object is not where a reader was sent for it: nobody else is sent there until a roll call finds it.
+/// Reports that an object is missing: readers are not sent to it until the disk server lists it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportMissing {
     /// The partition, which is in its place otherwise.
@@ -160,11 +160,11 @@ pub struct ReportMissing {
 /// Bytes that a user moved through a door: a line of [`ReportUse`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTraffic {
-    /// Who moved them.
+    /// The user who moved them.
     pub owner: String,
     /// Bytes read from the facility; what is written is charged when it is committed.
     pub out_bytes: u64,
-    /// How often it was opened for that.
+    /// The number of opens.
     #[serde(default)]
     pub out_transfers: u64,
     /// What was read; `None`: many things.

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// Most objects of one [`AskObjects`] and of one [`CatalogueWindow`].
 pub const SCAN_OBJECTS_MAX: usize = 1000;
 
-/// Where a scan has come to. One that an older release had begun begins anew.
+/// The position of a scan. A scan of an older release starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScanCursor {
-    /// The last object that is done: they are looked at in the order of their numbers.
+    /// The last object that is done, in the order of object numbers.
     pub through: ObjectId,
 }
 
@@ -26,21 +26,21 @@ impl ScanCursor {
     pub const START: Self = Self { through: ObjectId(0) };
 }
 
-/// A disk server asks what to do with a partition.
+/// A disk server asks for a scan or repair of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextScan {
     /// The partition.
     pub partition: String,
 }
 
-/// What there is to do.
+/// The scan or repair to carry out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanOrders {
     /// Nothing, if nothing.
     pub order: Option<ScanOrder>,
 }
 
-/// What a disk server is to do.
+/// A scan or repair for a disk server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanOrder {
     /// Tells a scan from the next one.
@@ -49,13 +49,13 @@ pub struct ScanOrder {
     pub work: ScanWork,
     /// How fast.
     pub pace: ScanPace,
-    /// Where to go on.
+    /// The position to continue from.
     pub cursor: ScanCursor,
     /// What nobody knows is moved aside if it was not changed since.
     pub older_than: Timestamp,
 }
 
-/// What the catalogue knows of an object on a partition.
+/// The catalogue's row of an object on a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Known {
@@ -82,7 +82,7 @@ pub struct KnownObject {
     pub checksums: Checksums,
 }
 
-/// Asks what the catalogue knows of objects.
+/// Returns the catalogue's rows of objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskObjects {
     /// The partition on which they lie.
@@ -91,19 +91,19 @@ pub struct AskObjects {
     pub objects: Vec<ObjectId>,
 }
 
-/// What the catalogue knows.
+/// The catalogue's rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownObjects {
     /// In the order of the question.
     pub known: Vec<Known>,
 }
 
-/// Asks which replicas the catalogue has on a partition.
+/// Returns the replicas that the catalogue has on a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogueWindow {
     /// The partition.
     pub partition: String,
-    /// Those after this object.
+    /// The page begins after this object.
     pub after: ObjectId,
     /// Replicas on all partitions that are looked through for them: 1 to [`SCAN_OBJECTS_MAX`].
     pub span: usize,
@@ -119,66 +119,66 @@ pub struct Window {
     pub next: Option<ObjectId>,
 }
 
-/// A disk server says how far it has come.
+/// A disk server reports its progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportScan {
     /// The partition.
     pub partition: String,
-    /// Which scan.
+    /// The number of the scan.
     pub scan: u64,
-    /// Where to go on if it is interrupted now.
+    /// The position to continue from after an interruption.
     pub cursor: ScanCursor,
     /// Looks since the last report.
     pub looks: u64,
     /// Bytes read since.
     pub bytes: u64,
-    /// What was found since.
+    /// Findings since the last report.
     pub findings: Vec<Finding>,
-    /// All is done.
+    /// The work is complete.
     pub is_done: bool,
-    /// What is in the way.
+    /// The failure that interrupts it.
     #[serde(default)]
     pub trouble: Option<String>,
 }
 
-/// Whether the disk server is to go on.
+/// Whether the disk server shall continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanGoesOn {
     /// It is.
     pub goes_on: bool,
 }
 
-/// What a disk server has done about a finding, or wants done.
+/// The repair of a finding by a disk server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mending {
     /// The replica must not be served any more. The file's other copies are used from now on.
     Drop,
-    /// It is mended; in which way.
+    /// It was repaired, in this way.
     Mended(String),
-    /// Nothing was done; why.
+    /// Nothing was done, for this reason.
     Left(String),
 }
 
-/// Tells what came of a finding.
+/// Reports the outcome of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MendFinding {
     /// The partition.
     pub partition: String,
-    /// Which scan.
+    /// The number of the scan.
     pub scan: u64,
     /// The object.
     pub object: ObjectId,
-    /// What came of it.
+    /// The outcome.
     pub mending: Mending,
 }
 
-/// A disk server asks which findings are to be mended.
+/// A disk server asks for the findings to repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextFindings {
     /// The partition.
     pub partition: String,
-    /// Those after this object.
+    /// The page begins after this object.
     pub after: ObjectId,
 }
 

@@ -44,20 +44,20 @@ pub struct WriteGrant {
     pub file: FileId,
     /// How it is called: what a client says its name is proves nothing to a disk server.
     pub path: FilePath,
-    /// Whose it is.
+    /// Its owner.
     pub holder: Holder,
     /// The new object. Its number is the generation of what is written.
     pub object: ObjectId,
     /// Where to make it.
     pub partition: String,
-    /// Room to set aside, 0 if nobody knows.
+    /// Space to reserve; 0 if the size is unknown.
     pub expected_bytes: u64,
     /// For [`Disposition::Update`]: the object to begin with, on the same partition; or a piece of the file to begin with.
     pub base: Option<ReadObject>,
     /// The pieces of the file to begin with, for whoever makes the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_pieces: Option<Pieces>,
-    /// Who is to make it, if that is another process than the head's.
+    /// The disk server that makes it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
     /// When the host of that server joined: its key follows from that.
@@ -96,7 +96,7 @@ pub struct BeginWrite {
 pub struct FreeSpace {
     /// The object.
     pub object: ObjectId,
-    /// Bytes that it is to have.
+    /// The size that the object shall have.
     pub bytes: u64,
 }
 
@@ -128,7 +128,7 @@ pub struct FilledPiece {
     pub checksums: Checksums,
 }
 
-/// Gives a reserved object up.
+/// Releases a reserved object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AbandonWrite {
     /// The object.

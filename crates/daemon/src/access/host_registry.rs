@@ -24,15 +24,15 @@ pub struct Member {
     pub reached: HostNames,
 }
 
-/// Who has joined, by the certificates that they show. Clones share it.
+/// The registry of joined hosts, by certificate. Clones share it.
 #[derive(Clone, Default)]
-pub struct Roster {
+pub struct HostRegistry {
     members: Arc<RwLock<HashMap<String, Member>>>,
     /// Held from the question to the head until its answer is here: none is overtaken by an older one.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Roster {
+impl HostRegistry {
     /// The host that shows the certificate with this SHA-256.
     pub(crate) fn find(&self, certificate: [u8; 32]) -> Option<Member> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).get(&hex(&certificate)).cloned()
@@ -49,11 +49,11 @@ impl Roster {
         self.members.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Who has joined, as the head says.
+    /// Loads the joined hosts from the head.
     pub async fn of(head: &Head) -> Result<Self> {
-        let roster = Self::default();
-        roster.reload(head).await?;
-        Ok(roster)
+        let host_registry = Self::default();
+        host_registry.reload(head).await?;
+        Ok(host_registry)
     }
 
     /// Asks the head who has joined.

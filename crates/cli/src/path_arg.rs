@@ -1,4 +1,4 @@
-//! Paths as somebody wrote them: with a slash at its end a path is that of a directory, and never means a file.
+//! Paths on the command line. A path that ends with a slash names a directory, never a file.
 
 use crate::context::Context;
 use base::{ErrorKind, Failure, FilePath, Result};
@@ -10,12 +10,12 @@ use wire::{
 
 /// A path of the facility among the arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct PathArg {
     path: FilePath,
     is_slashed: bool,
 }
 
-impl FromStr for Written {
+impl FromStr for PathArg {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -24,8 +24,8 @@ impl FromStr for Written {
 }
 
 /// The paths; one that names a directory and is that of a file is refused, before anything is done to any of them.
-pub(crate) fn paths(context: &mut Context, written: Vec<Written>) -> Result<Vec<FilePath>> {
-    for Written { path, .. } in written.iter().filter(|one| one.is_slashed) {
+pub(crate) fn paths(context: &mut Context, written: Vec<PathArg>) -> Result<Vec<FilePath>> {
+    for PathArg { path, .. } in written.iter().filter(|one| one.is_slashed) {
         match context.call(&Stat { path: path.clone() }) {
             Ok(info) if info.entry.kind == NodeKind::File => {
                 let what = format!("{path}/ names a directory, and {path} is a file");
@@ -44,8 +44,8 @@ mod tests {
 
     #[test]
     fn a_slash_at_the_end_is_kept_in_mind() {
-        let is_slashed = |text: &str| text.parse::<Written>().unwrap().is_slashed;
+        let is_slashed = |text: &str| text.parse::<PathArg>().unwrap().is_slashed;
         assert_eq!(["/a", "/a/", "/a/.", "/a//", "/a/b"].map(is_slashed), [false, true, true, true, false]);
-        assert!("a/".parse::<Written>().is_err());
+        assert!("a/".parse::<PathArg>().is_err());
     }
 }

@@ -6,21 +6,21 @@ use std::{
     sync::Arc,
 };
 
-/// What is kept of a table.
-pub(in crate::store) struct Kept<T> {
+/// A cached table.
+pub(in crate::store) struct CachedTable<T> {
     /// `None`: to be read.
     table: RefCell<Option<Arc<T>>>,
     /// Whether the group under way has changed a row: what is given up then is not what is kept.
     is_changed: Cell<bool>,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for CachedTable<T> {
     fn default() -> Self {
         Self { table: RefCell::default(), is_changed: Cell::default() }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> CachedTable<T> {
     /// The table; read if it must be.
     pub(in crate::store) fn get(&self, read: impl FnOnce() -> StoreResult<T>) -> StoreResult<Arc<T>> {
         if let Some(table) = &*self.table.borrow() {
