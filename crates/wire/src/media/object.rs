@@ -57,11 +57,11 @@ pub struct Label {
     pub file: FileId,
     /// Its path.
     pub path: FilePath,
-    /// Which content this is: see [`ObjectInfo::generation`].
+    /// The number of the content: see [`ObjectInfo::generation`].
     pub generation: u64,
     /// Its owner.
     pub holder: Holder,
-    /// Which piece of it the object is; `None`: all of it.
+    /// The piece of it that the object is; `None`: the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece: Option<Piece>,
 }

@@ -68,7 +68,7 @@ pub struct Invite {
 /// The answer to [`Invite`].
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invited {
-    /// What the host must show: a [`JoinToken`] as text. It is a secret, and good once.
+    /// The [`JoinToken`] that the host must present. It is a secret, and valid once.
     pub token: String,
     /// When it expires.
     pub expires: Timestamp,
@@ -133,7 +133,7 @@ pub struct HostNames {
     pub addresses: Vec<core::net::IpAddr>,
 }
 
-/// A host asks to be taken in; its right is the secret of a [`JoinToken`].
+/// A host joins the facility; its right is the secret of a [`JoinToken`].
 #[derive(Clone, Serialize, Deserialize)]
 pub struct JoinFacility {
     /// The secret.
@@ -285,8 +285,8 @@ pub struct ChangeCertificate {
     pub certificate: String,
 }
 
-/// Turns a host away: its certificate is not taken any more. What it holds is not lost, but out of reach until it joins again;
-/// what is being written there ends.
+/// Removes a host: its certificate is not accepted any more. Its files are out of reach, but not lost, until it
+/// joins again; what is being written there ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveHost {
     /// The host.
@@ -296,7 +296,8 @@ pub struct RemoveHost {
     pub force: bool,
 }
 
-/// Lists the files that cannot be read any more once a host is turned away: too little of them is elsewhere, on disk or on tape.
+/// Lists the files that become unreadable when a host is removed: they have no other copy, or too few pieces, on
+/// disk or on tape.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GetSoleFiles {
     /// The host.

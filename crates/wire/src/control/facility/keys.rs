@@ -3,22 +3,22 @@
 use base::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Makes a token: the owner for anybody, others for themselves, with no more than they may do. What is made by the right of another
-/// token ends no later than that one.
+/// Creates a token: the owner for any user, others for themselves, with at most their own rights. A token made with
+/// another token ends no later than that one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateToken {
     /// The user.
     pub user: String,
-    /// How long it holds; `None`: a day, or as long as is allowed if that is less.
+    /// How long it is valid; `None`: a day, or the allowed maximum if that is less.
     #[serde(default)]
     pub lifetime: Option<Millis>,
-    /// What it allows, as `storage.read:/data storage.create:/data`; `None`: all that the user may do.
+    /// The scopes, as `storage.read:/data storage.create:/data`; `None`: all rights of the user.
     #[serde(default)]
     pub scopes: Option<String>,
     /// Groups of the user; only without scopes. Of those who are not the owner: some of their own.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// For whom it is; `None`: this facility.
+    /// The audience; `None`: this facility.
     #[serde(default)]
     pub audience: Option<String>,
 }

@@ -26,8 +26,8 @@ pub struct Described {
     pub written: Timestamp,
 }
 
-/// Says that a restored catalogue is good as it is. From now on disk servers delete again what the catalogue gives up. What was to
-/// be deleted until now is kept, as objects that the catalogue does not know.
+/// Accepts a restored catalogue as it is. From now on disk servers delete what the catalogue gives up. Objects that
+/// were to be deleted before are kept as objects unknown to the catalogue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SettleCatalogue {
     /// The number of unknown objects that the operator has seen.

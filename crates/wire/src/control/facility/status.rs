@@ -122,7 +122,7 @@ pub struct PartitionInfo {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
-    /// Most bytes of replicas that the operator wants on it; `None`: as much as its host allows.
+    /// The operator's limit on bytes of replicas; `None`: the limit of its host.
     #[serde(default)]
     pub size_max_bytes: Option<u64>,
     /// Files that are open on its host for reading, or are written on it by users.

@@ -193,9 +193,9 @@ pub struct Stat {
     pub path: FilePath,
 }
 
-/// Describes one path briefly: what it is, not where its replicas and copies are. What doors ask most.
+/// Describes one path briefly, without replicas and copies. The most frequent call of doors.
 ///
-/// A file for which room is reserved is not there for them until somebody writes it; [`Stat`] shows it.
+/// A file for which space is reserved does not exist for them until a client writes it; [`Stat`] shows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GetEntry {
     /// File or directory.
@@ -356,9 +356,9 @@ pub struct Release {
     pub user: Option<String>,
 }
 
-/// Takes wishes for tape back: requests of the queue, those of files, and the caller's pins on these.
+/// Cancels tape requests, by number or by file, and the caller's pins on these files.
 ///
-/// A request that a job waits for stays, and so does one of somebody else. What a waiting open needs is asked for again by that.
+/// Requests that jobs wait for and requests of other users stay. An open that waits asks for its file again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelRequests {
     /// Requests.
@@ -369,7 +369,7 @@ pub struct CancelRequests {
     pub paths: Vec<FilePath>,
 }
 
-/// As [`Await`], but returns as soon as any path is as wanted, or cannot become so.
+/// As [`Await`], but returns as soon as any path is in the wanted state, or cannot reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitAny {
     /// The files.

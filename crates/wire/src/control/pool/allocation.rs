@@ -8,9 +8,10 @@ pub const ALLOCATION_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 /// Longest time at once: what is forgotten must not block a pool for good.
 pub const ALLOCATION_LIFETIME_MAX: Millis = Millis::from_seconds(7 * 24 * 3600);
 
-/// Reserves room in a pool for a file that does not exist, for the user who asks.
+/// Reserves space in a pool for a new file, for the calling user.
 ///
-/// The next open of the path for writing uses it, whatever client makes it. Asking again yields what is there.
+/// The next open of the path for writing uses it, whatever client opens it. A repeated call returns the same
+/// reservation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allocate {

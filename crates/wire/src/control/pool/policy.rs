@@ -37,7 +37,7 @@ pub struct Pool {
     pub direct: bool,
     /// Space that writes of users leave free on each partition; repair may use it.
     pub reserved_bytes: u64,
-    /// When and what is evicted to make room; `None`: nothing by itself.
+    /// When files are evicted to free space, and which; `None`: never by itself.
     pub collection: Option<Collection>,
     /// Each piece is read and compared with its checksum once in this time.
     pub verify_interval: Millis,

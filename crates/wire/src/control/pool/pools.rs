@@ -89,9 +89,9 @@ pub struct SetPartition {
     pub state: PartitionState,
 }
 
-/// Has partitions emptied: nothing new comes, and what is there is copied elsewhere and goes. [`SetPartition`] undoes it.
+/// Drains partitions: they take no new data, and their files are copied elsewhere. [`SetPartition`] undoes it.
 ///
-/// [`Busy`](base::ErrorKind::Busy): files that are nowhere else cannot be moved; nothing is drained then.
+/// [`Busy`](base::ErrorKind::Busy): only copies of files cannot be moved; then nothing is drained.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drain {
@@ -124,20 +124,20 @@ pub struct DrainedPartition {
     pub bytes: u64,
 }
 
-/// Says how much may lie on a partition, whatever its host allows. What is too much then leaves it by and by: files that are
-/// safe on tape where the pool collects, others by balancing.
+/// Limits the data on a partition, in addition to its host's limit. The excess leaves gradually: files that are safe
+/// on tape where the pool collects, others by balancing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizePartition {
     /// The partition.
     pub partition: String,
-    /// Most bytes of replicas; `None`: as much as its host allows.
+    /// The most bytes of replicas; `None`: the limit of its host.
     pub size_max_bytes: Option<u64>,
 }
 
-/// Puts an empty partition into another pool, where it is used at once unless it is frozen. A pool that nobody knows is made.
+/// Moves an empty partition to another pool, where it is used at once unless it is frozen. An unknown pool is made.
 ///
-/// [`Busy`](base::ErrorKind::Busy): something lies on it, is to come or was lost there, or it is retired.
+/// [`Busy`](base::ErrorKind::Busy): the partition holds, expects or lost replicas, or is retired.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MovePartition {
@@ -164,18 +164,18 @@ pub struct Pools {
 pub struct CollectPool {
     /// The pool.
     pub pool: String,
-    /// So many bytes are to fit on one of its partitions; `None`: each partition is brought to the high water.
+    /// Space to free on one of its partitions; `None`: each partition is brought to the high water.
     #[serde(default)]
     pub free_bytes: Option<u64>,
-    /// Files that were made or used within this time stay; `None`: as the pool's policy says.
+    /// Files made or used within this time stay; `None`: the pool's policy.
     #[serde(default)]
     pub age_min: Option<Millis>,
-    /// Where to go on, as the last answer said; `None`: begin.
+    /// The cursor of the last answer; `None`: begin.
     #[serde(default)]
     pub from: Option<String>,
 }
 
-/// Shows what [`CollectPool`] would drop.
+/// Lists the files that [`CollectPool`] would evict.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetCollectable {
@@ -205,7 +205,7 @@ pub struct Collected {
     pub files: Vec<CollectedFile>,
     /// The head is looking for files: waiting is worth while.
     pub is_looking: bool,
-    /// Where to go on; `None`: that was all.
+    /// The cursor of the next page; `None`: this is the last.
     pub next: Option<String>,
 }
 

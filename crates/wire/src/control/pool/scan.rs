@@ -176,7 +176,7 @@ pub struct ScanInfo {
     pub looks_per_s: f64,
     /// The estimated time left, if known.
     pub left: Option<Millis>,
-    /// What was found, by kind, in the order of [`FindingKind::ALL`].
+    /// Findings by kind, in the order of [`FindingKind::ALL`].
     pub found: [u64; 5],
     /// Repaired findings.
     pub mended: u64,

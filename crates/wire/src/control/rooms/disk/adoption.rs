@@ -104,7 +104,7 @@ pub enum AdoptionPlace {
 pub struct AdoptedFile {
     /// The object.
     pub object: ObjectId,
-    /// What is durable; `None`: nothing is left of it.
+    /// The durable object; `None`: the object was removed.
     pub content: Option<AdoptedContent>,
 }
 
@@ -161,7 +161,7 @@ pub struct ReportAdoption {
     pub seen: Amount,
     /// Of these, files whose owner is no user of the host.
     pub unowned: u64,
-    /// What was left alone since the last report; at most [`LEFT_ALONE_PAGE`](crate::control::LEFT_ALONE_PAGE).
+    /// Files skipped since the last report; at most [`LEFT_ALONE_PAGE`](crate::control::LEFT_ALONE_PAGE).
     pub left: Vec<LeftAlone>,
     /// The work is complete.
     pub is_done: bool,

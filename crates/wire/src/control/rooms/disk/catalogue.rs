@@ -22,7 +22,7 @@ pub struct CatalogueMark {
 pub struct CompareCatalogue {
     /// One of its partitions.
     pub partition: String,
-    /// What it remembers; `None` if that is nothing yet.
+    /// The state it remembers, if any.
     pub seen: Option<CatalogueMark>,
 }
 

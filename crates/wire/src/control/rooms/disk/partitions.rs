@@ -34,7 +34,7 @@ pub struct RegisterPartition {
     pub free_bytes: u64,
 }
 
-/// A disk server says how much room is left, and what it is about.
+/// A disk server reports free space and writes in progress.
 ///
 /// [`NotFound`](base::ErrorKind::NotFound): the head does not know it; it must register.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -109,9 +109,9 @@ pub struct ObjectsRemoved {
     pub objects: Vec<ObjectId>,
 }
 
-/// A disk server says, page by page, what is on a partition: what is missing is lost, what was missing is back.
+/// A disk server lists the objects of a partition, page by page: absent ones are lost, lost ones that are listed are back.
 ///
-/// [`NotFound`](base::ErrorKind::NotFound): the head does not wait for it; the disk server registers again.
+/// [`NotFound`](base::ErrorKind::NotFound): the head did not expect the list; the disk server must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RollCall {
     /// The partition.

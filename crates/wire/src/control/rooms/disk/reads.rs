@@ -175,9 +175,9 @@ pub struct ReportTraffic {
 /// Most lines of one [`ReportUse`], and most objects: the daemon sends what one second brought.
 pub const REPORT_USE_LEN_MAX: usize = 65_536;
 
-/// Counts the bytes of many users at once, and notes which objects were opened without asking the head.
+/// Reports the traffic of many users at once, and the objects that were opened without asking the head.
 ///
-/// It costs one commit however much it says. Longer reports than [`REPORT_USE_LEN_MAX`] are refused: send several.
+/// It costs one commit, whatever its length. Longer reports than [`REPORT_USE_LEN_MAX`] are refused: send several.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReportUse {
     /// One line for each user; several for one are added up.

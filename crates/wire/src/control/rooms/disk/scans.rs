@@ -115,7 +115,7 @@ pub struct CatalogueWindow {
 pub struct Window {
     /// The replicas.
     pub objects: Vec<KnownObject>,
-    /// After which to ask for more; `None`: that was all.
+    /// The object to continue after; `None`: this is the last page.
     pub next: Option<ObjectId>,
 }
 

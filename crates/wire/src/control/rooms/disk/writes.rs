@@ -63,7 +63,7 @@ pub struct WriteGrant {
     /// When the host of that server joined: its key follows from that.
     #[serde(default)]
     pub joined: Timestamp,
-    /// Before the commit its mirrors or pieces are placed and filled; see [`crate::control::PlaceMirrors`].
+    /// Whether its mirrors or pieces are placed and filled before the commit; see [`crate::control::PlaceMirrors`].
     #[serde(default)]
     pub is_mirrored: bool,
 }
@@ -77,9 +77,9 @@ impl WriteGrant {
     }
 }
 
-/// A disk server has been shown a capability for writing: asks what to begin with.
+/// A disk server that received a capability for writing asks how to begin.
 ///
-/// A reservation that nobody begins is given up when its capability has expired.
+/// The head gives up a reservation that was not begun when its capability expires.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BeginWrite {
     /// The object.
@@ -100,9 +100,9 @@ pub struct FreeSpace {
     pub bytes: u64,
 }
 
-/// Makes a written object the content of its file. The object is durable on disk before this is called.
+/// Makes a written object the content of its file. The object must be durable on disk before.
 ///
-/// Saying it again is fine: the reply to the first time may have been lost.
+/// A repeated call changes nothing: the reply to the first one may have been lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CommitWrite {
     /// The object.
@@ -111,7 +111,7 @@ pub struct CommitWrite {
     pub size: u64,
     /// Of the whole object.
     pub checksums: Checksums,
-    /// Mirrors of it that are durable too; see [`crate::control::PlaceMirrors`].
+    /// Durable mirrors; see [`crate::control::PlaceMirrors`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<ObjectId>,
     /// Pieces of it that are durable, all of them: the object itself is not needed any more.
