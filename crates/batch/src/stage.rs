@@ -26,6 +26,17 @@ const OUTPUT_MODE: u16 = 0o644;
 /// Says when to give up: the room stops, or the job is cancelled.
 pub(crate) type CancelCheck<'a> = &'a dyn Fn() -> bool;
 
+/// An output as it lies in a scratch directory.
+#[derive(Clone, Copy)]
+pub(crate) struct Output<'a> {
+    /// The directory.
+    pub(crate) scratch: &'a Path,
+    /// Its path in there.
+    pub(crate) name: &'a str,
+    /// Whose it must be.
+    pub(crate) uid: u32,
+}
+
 /// How an output is stored.
 #[derive(Clone, Copy)]
 pub(crate) struct StoreOptions<'a> {
@@ -146,7 +157,7 @@ pub(crate) fn fetch(
 ///
 /// Fails with [`ErrorKind::Exists`] if something is at `path`, unless it may be replaced.
 pub(crate) fn store(
-    (scratch, name, uid): (&Path, &str, u32),
+    Output { scratch, name, uid }: Output<'_>,
     (root, path): (&str, &FilePath),
     errand: &Errand<'_>,
     StoreOptions { may_replace, interrupted }: StoreOptions<'_>,

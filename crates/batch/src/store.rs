@@ -5,7 +5,7 @@ use crate::{
     room::Shared,
     run::{Held, can_pass, can_pass_for_output, errand, patiently},
     run_dir::RunDir,
-    stage::{self, StoreOptions},
+    stage::{self, Output, StoreOptions},
 };
 use base::{ErrorKind, Failure, FilePath, Result};
 use client::xrd::FileSystem;
@@ -73,9 +73,9 @@ fn store_one(
         let may_replace = order.spec.replace || begun.has(&file.path);
         begun.note(&file.path).map_err(|cause| held.dir.failed("note what is stored", &cause))?;
         let store_options = StoreOptions { may_replace, interrupted: &interrupted };
-        let from = (scratch.as_path(), file.name.as_str(), uid);
+        let output = Output { scratch: &scratch, name: &file.name, uid };
         let stored = stage::store(
-            from,
+            output,
             (&*shared.door(order), &file.path),
             &errand(shared, held, &token),
             store_options,

@@ -3,7 +3,7 @@
 use crate::{output::Tone, table::Cell};
 use base::{Millis, Timestamp, units::human_span};
 use wire::control::{
-    AwayHost, Entry, FileState, JobExit, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
+    AwayHost, Entry, FileState, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
     VolumeState,
 };
 
@@ -78,17 +78,13 @@ pub(crate) fn away_host(away: &AwayHost) -> String {
 }
 
 pub(crate) fn phase(phase: TapePhase) -> Cell {
-    let (word, tone) = match phase {
-        TapePhase::Idle => ("idle", Tone::Faint),
-        TapePhase::Loading => ("loading", Tone::Blue),
-        TapePhase::CheckingLabel => ("checking label", Tone::Blue),
-        TapePhase::Locating => ("locating", Tone::Blue),
-        TapePhase::Transferring => ("transferring", Tone::Good),
-        TapePhase::Flushing => ("flushing", Tone::Blue),
-        TapePhase::Unloading => ("unloading", Tone::Blue),
-        TapePhase::Stuck => ("stuck", Tone::Bad),
+    let tone = match phase {
+        TapePhase::Idle => Tone::Faint,
+        TapePhase::Transferring => Tone::Good,
+        TapePhase::Stuck => Tone::Bad,
+        _ => Tone::Blue,
     };
-    Cell::toned(word, tone)
+    Cell::toned(phase.as_str(), tone)
 }
 
 pub(crate) fn volume_state(state: VolumeState) -> Cell {
@@ -103,13 +99,13 @@ pub(crate) fn volume_state(state: VolumeState) -> Cell {
 }
 
 pub(crate) fn request_state(request: &RequestInfo) -> Cell {
-    let (word, tone) = match request.state {
-        RequestState::Active => ("active", Tone::Good),
-        RequestState::Failed => ("failed", Tone::Bad),
-        RequestState::Queued if request.attempts > 0 => ("retry", Tone::Wait),
-        RequestState::Queued => ("queued", Tone::Plain),
+    let tone = match request.state {
+        RequestState::Active => Tone::Good,
+        RequestState::Failed => Tone::Bad,
+        RequestState::Queued if request.waits_for_retry() => Tone::Wait,
+        RequestState::Queued => Tone::Plain,
     };
-    Cell::toned(word, tone)
+    Cell::toned(request.state_word(), tone)
 }
 
 pub(crate) fn job_state(state: JobState) -> Cell {
@@ -139,21 +135,6 @@ pub(crate) fn job_users(users: &JobUsers) -> String {
         found.extend(users.users.iter().map(String::as_str));
     }
     if found.is_empty() { "nobody".to_owned() } else { found.join(", ") }
-}
-
-/// How a process ended.
-pub(crate) fn exit(exit: &JobExit) -> String {
-    match exit {
-        JobExit::Code(code) => format!("exit {code}"),
-        JobExit::Signal(signal) => format!("signal {signal}"),
-        JobExit::WallLimit => "wall limit".to_owned(),
-        JobExit::NotStarted(failure) => format!("not started: {failure}"),
-        JobExit::OutputFailed(failure) => format!("output: {failure}"),
-        JobExit::Limit(limit) => format!("limit: {limit}"),
-        JobExit::Refused(failure) => format!("refused: {failure}"),
-        JobExit::Lost => "shepherd lost".to_owned(),
-        JobExit::Cancelled => "cancelled".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -242,12 +242,13 @@ fn status(context: &mut Context) -> Run {
 }
 
 fn row(info: &AdoptionInfo) -> [Cell; 9] {
-    let state = match info.state {
-        AdoptionState::Running => Cell::toned("running", Tone::Good),
-        AdoptionState::Done => "done".into(),
-        AdoptionState::Stopped => Cell::toned("stopped", Tone::Wait),
-        AdoptionState::Refused => Cell::toned("refused", Tone::Bad),
+    let tone = match info.state {
+        AdoptionState::Running => Tone::Good,
+        AdoptionState::Done => Tone::Plain,
+        AdoptionState::Stopped => Tone::Wait,
+        AdoptionState::Refused => Tone::Bad,
     };
+    let state = Cell::toned(info.state.as_str(), tone);
     let total = info.total.unwrap_or_default();
     let done = match info.state {
         AdoptionState::Done => percent(1, 1),

@@ -5,7 +5,7 @@ use crate::{
     context::{Context, Run},
     table::{Cell, Column, Table},
     waiting,
-    words::{exit, job_state, span, time},
+    words::{job_state, span, time},
 };
 use base::{Failure, JobId, Millis, Timestamp};
 use std::time::SystemTime;
@@ -90,7 +90,8 @@ pub(crate) fn wait(context: &mut Context, ids: &[JobId], timeout: &Timeout) -> R
     let bad = reply.jobs.iter().filter(|job| job.state != JobState::Done);
     let mut code = 0;
     for job in bad {
-        let how = job.exit.as_ref().map(exit).or_else(|| job.reason.clone()).unwrap_or_default();
+        let how =
+            job.exit.as_ref().map(ToString::to_string).or_else(|| job.reason.clone()).unwrap_or_default();
         let failure = Failure::unavailable(format!("job {} {}: {how}", job.id, job.state.as_str()));
         context.output.failure(&failure.hint(format!("`bp log {}` shows what it printed", job.id)));
         code = if code == 0 { exit_code(job) } else { code };
@@ -128,7 +129,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
             job.run_as.clone().unwrap_or_default().into(),
             time(job.submitted).into(),
             ran.unwrap_or_default().into(),
-            job.exit.as_ref().map(exit).unwrap_or_default().into(),
+            job.exit.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             job.reason.clone().unwrap_or_default().into(),
         ]);
     }

@@ -83,12 +83,12 @@ fn table(generations: &[KeyGeneration]) -> Table {
             Timestamp(0) => "with the facility".to_owned(),
             made => words::exact_time(made),
         };
-        let state = match generation.state {
-            KeyState::Current => Cell::toned("signs", Tone::Good),
-            KeyState::Verifies => Cell::from("verifies"),
-            KeyState::Expired => Cell::from("expired"),
-            KeyState::Revoked => Cell::toned("revoked", Tone::Bad),
+        let tone = match generation.state {
+            KeyState::Current => Tone::Good,
+            KeyState::Verifies | KeyState::Expired => Tone::Plain,
+            KeyState::Revoked => Tone::Bad,
         };
+        let state = Cell::toned(generation.state.as_str(), tone);
         let until = generation.until.map_or_else(String::new, words::exact_time);
         table.row([Cell::from(generation.number.to_string()), Cell::from(made), state, Cell::from(until)]);
     }

@@ -132,22 +132,13 @@ fn status(context: &mut Context) -> Run {
 }
 
 fn row(scan: &ScanInfo) -> [Cell; 9] {
-    let state = match (scan.work, scan.state) {
-        (ScanWork::Look, ScanState::Running) => "looking",
-        (ScanWork::Look, ScanState::Done) => "looked",
-        (ScanWork::Repair, ScanState::Running) => "mending",
-        (ScanWork::Repair, ScanState::Done) => "repaired",
-        (ScanWork::Scrub, ScanState::Running) => "verifying",
-        (ScanWork::Scrub, ScanState::Done) => "verified",
-        (_, ScanState::Stopped) => "stopped",
-    };
     // All is done only when it is said to be.
     let percent =
         if scan.state == ScanState::Done { 100 } else { (scan.progress * 100.0).clamp(0.0, 99.0) as u64 };
     let found: u64 = scan.found.iter().sum();
     [
         Cell::from(scan.partition.as_str()),
-        state.into(),
+        scan.state_word().into(),
         format!("{percent} %").into(),
         format!("{:.0}", scan.looks_per_s).into(),
         human_bytes(scan.bytes).into(),

@@ -16,7 +16,7 @@ use crate::{
     doors::{
         files::Files,
         http::{self, HttpDoor, RemoteTrust},
-        xrootd::RootDoor,
+        xrootd::{RootDoor, Settings},
     },
     facility::link::Link,
     hosts::{
@@ -201,11 +201,14 @@ impl<'a> HeadHost<'a> {
     ) -> Result<()> {
         let Host { config, counters, .. } = &self.host;
         let (authenticator, counters) = (access.authenticator.clone(), Arc::clone(counters));
-        let door = RootDoor::new(Arc::clone(files), &self.facility.name, authenticator, counters)
-            .with_tls(TlsOffer { config: tls, rule: tls_rule(&config.doors) })
-            .with_trust(self.handle.trust())
-            .with_reach_rule(config.reach.rule(), listener.address()?)
-            .with_reads(config.disk.reads.into())
+        let settings = Settings {
+            facility: self.facility.name.clone(),
+            reads: config.disk.reads.into(),
+            tls: Some(TlsOffer { config: tls, rule: tls_rule(&config.doors) }),
+            authorities: self.handle.trust(),
+            reach: Some((config.reach.rule(), listener.address()?)),
+        };
+        let door = RootDoor::new(Arc::clone(files), settings, authenticator, counters)
             .with_audit(access.audit.clone());
         self.host.open_root_door(door, listener);
         Ok(())

@@ -10,7 +10,7 @@ use crate::{
     doors::{
         files::Files,
         http::{self, HttpDoor, RemoteTrust},
-        xrootd::DataDoor,
+        xrootd::{DataDoor, Settings},
     },
     facility::{config::Config, layout::Layout, link::Link},
     hosts::presence,
@@ -140,12 +140,14 @@ impl<'a> MemberHost<'a> {
         let (host, port) = host_and_port(&self.record.root)?;
         let head = Redirect { host, port, opaque: String::new() };
         let (own, _) = host_and_port(&server.root)?;
-        let names = (&*self.record.facility_name, &*own);
-        let door = DataDoor::new(Arc::clone(objects), names, head, Arc::clone(counters))
-            .with_tls(TlsOffer { config: Arc::clone(tls), rule: tls_rule(&config.doors) })
-            .with_trust(config.trust(layout.root()))
-            .with_reach_rule(config.reach.rule(), listener.address()?)
-            .with_reads(config.disk.reads.into());
+        let settings = Settings {
+            facility: self.record.facility_name.clone(),
+            reads: config.disk.reads.into(),
+            tls: Some(TlsOffer { config: Arc::clone(tls), rule: tls_rule(&config.doors) }),
+            authorities: config.trust(layout.root()),
+            reach: Some((config.reach.rule(), listener.address()?)),
+        };
+        let door = DataDoor::new(Arc::clone(objects), &own, settings, head, Arc::clone(counters));
         self.host.open_root_door(door, listener);
         Ok(())
     }

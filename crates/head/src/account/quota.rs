@@ -5,7 +5,7 @@
 
 use crate::{
     Apply, Context, Core,
-    store::{Node, Quota},
+    store::{Node, Quota, Used},
 };
 use base::{Failure, Result, check_name, units::human_bytes};
 use wire::control::{Done, GetQuotas, QuotaInfo, QuotaKind, Quotas, SetQuota};
@@ -35,7 +35,7 @@ pub(crate) fn refuse_excess(core: &Core, file: &Node, growth: Growth) -> Result<
 
 /// Returns the quota that is exceeded, if any.
 fn excess(quota: &Quota, growth: Growth) -> Option<String> {
-    let (held, reserved, files) = quota.used();
+    let Used { bytes: held, reserved, files } = quota.used();
     if let Some(max) = quota.files
         && growth.is_new
         && files > max
@@ -79,17 +79,20 @@ impl Apply for GetQuotas {
 }
 
 fn info(kind: QuotaKind, name: String, quota: &Quota) -> QuotaInfo {
-    let (bytes, reserved_bytes, files) = quota.used();
+    let Used { bytes, reserved: reserved_bytes, files } = quota.used();
     QuotaInfo { kind, name, bytes, reserved_bytes, bytes_max: quota.bytes, files, files_max: quota.files }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::AccountUsage;
 
     #[test]
     fn a_file_that_fits_to_the_last_byte_is_taken() {
-        let quota = |bytes, reserved, files| Quota::example((Some(100), Some(2)), (bytes, reserved, files));
+        let quota = |bytes, reserved, files| {
+            Quota::example((100, 2), AccountUsage { bytes, reserved, files, ..AccountUsage::default() })
+        };
         let growth = Growth { is_new: true, bytes: 40 };
         assert_eq!(excess(&quota(60, 40, 2), growth), None);
         let more = excess(&quota(61, 40, 2), growth).expect("one byte too many");

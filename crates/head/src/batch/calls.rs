@@ -9,7 +9,7 @@ use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, find, refuse_reserved, require, resolve_file},
     pool,
-    store::{JobFileRole, JobRow, Node},
+    store::{JobFileRole, JobOwner, JobRow, Node},
     tape,
     waiters::Awaited,
 };
@@ -52,8 +52,8 @@ impl Apply for Submit {
         let inputs = inputs(core, context, &self.spec)?;
         check_outputs(core, context, &self.spec)?;
         let who = &context.who;
-        let submitter = (&*who.name, &*who.groups, is_facility_owner);
-        let job = core.store.insert_job(submitter, &self.spec, context.now)?;
+        let owner = JobOwner { name: &who.name, groups: &who.groups, is_facility_owner };
+        let job = core.store.insert_job(&owner, &self.spec, context.now)?;
         for (index, node) in inputs.iter().enumerate() {
             core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
             // Pinned before it is online: nothing can evict it between its recall and the job's start.

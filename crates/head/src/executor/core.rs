@@ -392,7 +392,10 @@ impl Core {
         (generation, piece): (u64, object::Piece),
         now: Timestamp,
     ) -> Result<String> {
-        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, (generation, None, Some(piece)), now)?))
+        Ok(format!(
+            "{}&{DIRECT}=1",
+            self.signed_url(cap, Bound { generation, content: None, piece: Some(piece) }, now)?
+        ))
     }
 
     /// The same, for an object with a content of its own, and its generation.
@@ -402,20 +405,20 @@ impl Core {
         (generation, content): (u64, Option<Content>),
         now: Timestamp,
     ) -> Result<String> {
-        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, (generation, content, None), now)?))
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, Bound { generation, content, piece: None }, now)?))
     }
 
     /// The URL by which a job reads a file: if it has moved when the job gets there, the head is asked again on behalf of the
     /// job's owner.
     pub(crate) fn job_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
         let (generation, content) = content_of(cap);
-        self.signed_url(cap, (generation, content, None), now)
+        self.signed_url(cap, Bound { generation, content, piece: None }, now)
     }
 
     fn signed_url(
         &self,
         cap: &CapFor<'_>,
-        (generation, content, piece): (u64, Option<Content>, Option<object::Piece>),
+        Bound { generation, content, piece }: Bound,
         now: Timestamp,
     ) -> Result<String> {
         let CapFor { access, replica, file, path, lifetime } = *cap;
@@ -444,6 +447,13 @@ impl Core {
         let path = path.as_str().replace(['?', '#'], "_");
         Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))
     }
+}
+
+/// What else a capability says of its object.
+struct Bound {
+    generation: u64,
+    content: Option<Content>,
+    piece: Option<object::Piece>,
 }
 
 /// The purpose of a capability.

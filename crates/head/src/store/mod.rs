@@ -16,11 +16,11 @@ pub use rows::facility::catalogue::Catalogue;
 pub(crate) use rows::{
     account::{
         accounts::Charge,
-        ledger::{AccountKey, AccountUsage, Payer, Quota},
+        ledger::{AccountKey, AccountUsage, Payer, Quota, Used},
     },
     counts::volume_counts,
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
-    jobs::{JobFileRole, JobRow, WorkerRow},
+    jobs::{JobFileRole, JobOwner, JobRow, WorkerRow},
     namespace::{
         adoptions::AdoptionRow,
         grants::GrantRow,

@@ -5,7 +5,7 @@ use base::{
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// The resource limits of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +145,23 @@ pub enum JobState {
     Failed,
     /// A user cancelled it.
     Cancelled,
+}
+
+impl fmt::Display for JobExit {
+    /// As people read it: `exit 3`, `wall limit`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::WallLimit => f.write_str("wall limit"),
+            Self::NotStarted(failure) => write!(f, "not started: {failure}"),
+            Self::OutputFailed(failure) => write!(f, "output: {failure}"),
+            Self::Limit(limit) => write!(f, "limit: {limit}"),
+            Self::Refused(failure) => write!(f, "refused: {failure}"),
+            Self::Lost => f.write_str("shepherd lost"),
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
 }
 
 impl JobExit {

@@ -25,6 +25,23 @@ pub enum TapePhase {
     Stuck,
 }
 
+impl TapePhase {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Loading => "loading",
+            Self::CheckingLabel => "checking label",
+            Self::Locating => "locating",
+            Self::Transferring => "transferring",
+            Self::Flushing => "flushing",
+            Self::Unloading => "unloading",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
 /// Adds volumes to the catalogue: new cartridges without a label.
 ///
 /// [`Exists`](base::ErrorKind::Exists): the catalogue has one of them; then none is added.

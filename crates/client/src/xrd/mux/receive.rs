@@ -257,7 +257,12 @@ impl Mux {
         table.arrived = Some(now);
         let stream = match &answer {
             Answer::Message(text) => {
-                tracing::info!(server = %self.greeting.peer, text, "message from the server");
+                // `kXR_asyncms`: operators send it to whoever is connected, mostly before they stop the server.
+                tracing::info!(
+                    server = %self.greeting.peer,
+                    text,
+                    "the operators of this server sent a message; it changes nothing by itself: act as it says"
+                );
                 return Ok(());
             }
             Answer::Later { stream, .. } => *stream,

@@ -1,7 +1,7 @@
 //! Jobs, workers and the bill.
 
 use super::words::{
-    Tone, age, bar, clock, count, exit, figure, job_tone, more, nothing, percent, section, span, tag,
+    Tone, age, bar, clock, count, figure, job_tone, more, nothing, percent, section, span, tag,
 };
 use base::units::human_bytes;
 use maud::{Markup, html};
@@ -52,7 +52,7 @@ fn job_row(status: &Status, job: &JobInfo) -> Markup {
             td.n.wide title={ (age(status.now, job.submitted)) " ago" } { (clock(status.now, job.submitted)) }
             td.n.wide { @if let Some(started) = job.started { (clock(status.now, started)) } }
             td.n { @if let Some(ran) = ran { (ran) } }
-            td.exit.trouble[is_bad_exit] { @if let Some(how) = &job.exit { (exit(how)) } }
+            td.exit.trouble[is_bad_exit] { @if let Some(how) = &job.exit { (how) } }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Drives, volumes and the tape queue.
 
 use super::words::{
-    Tone, age, bar, counted, more, nothing, percent, phase, request, section, tag, volume_tone,
+    Tone, age, bar, counted, more, nothing, percent, phase_tone, request_tone, section, tag, volume_tone,
 };
 use base::units::human_bytes;
 use maud::{Markup, html};
@@ -22,13 +22,13 @@ pub(super) fn drives(status: &Status) -> Markup {
 }
 
 fn drive(drive: &DriveInfo) -> Markup {
-    let (word, tone) = phase(drive.phase);
+    let tone = phase_tone(drive.phase);
     let done = percent(drive.bytes_done, drive.bytes_total);
     html! {
         div class={ "drive" @if drive.trouble.is_some() { " out" } } {
             span.name title={ "library " (drive.library) ", host " (drive.host) } { (drive.name) }
             span.vid { @if let Some(vid) = &drive.vid { code.label { (vid) } } }
-            (tag(word, tone))
+            (tag(drive.phase.as_str(), tone))
             span.what {
                 @if let Some(path) = &drive.path {
                     span.path title=(path) { bdi { (path) } }
@@ -70,7 +70,7 @@ pub(super) fn queue(status: &Status) -> Markup {
 }
 
 fn queue_row(status: &Status, row: &RequestInfo) -> Markup {
-    let (word, tone) = request(row);
+    let (word, tone) = (row.state_word(), request_tone(row));
     let (arrow, title) = match row.kind {
         RequestKind::Archive => ("↑", "archive: to tape"),
         RequestKind::Recall => ("↓", "recall: from tape"),

@@ -2,7 +2,7 @@
 
 use base::{Civil, Millis, Timestamp, units::human_span};
 use maud::{Markup, html};
-use wire::control::{JobExit, JobState, RequestInfo, RequestState, TapePhase, VolumeState};
+use wire::control::{JobState, RequestInfo, RequestState, TapePhase, VolumeState};
 
 /// The severity of a state; the style sheet has a colour for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,17 +127,13 @@ pub(super) fn span(span: Millis) -> String {
     }
 }
 
-/// The word and colour of a drive's phase.
-pub(super) fn phase(phase: TapePhase) -> (&'static str, Tone) {
+/// The colour of a drive's phase.
+pub(super) fn phase_tone(phase: TapePhase) -> Tone {
     match phase {
-        TapePhase::Idle => ("idle", Tone::Quiet),
-        TapePhase::Loading => ("loading", Tone::Busy),
-        TapePhase::CheckingLabel => ("checking label", Tone::Busy),
-        TapePhase::Locating => ("locating", Tone::Busy),
-        TapePhase::Transferring => ("transferring", Tone::Good),
-        TapePhase::Flushing => ("flushing", Tone::Busy),
-        TapePhase::Unloading => ("unloading", Tone::Busy),
-        TapePhase::Stuck => ("stuck", Tone::Bad),
+        TapePhase::Idle => Tone::Quiet,
+        TapePhase::Transferring => Tone::Good,
+        TapePhase::Stuck => Tone::Bad,
+        _ => Tone::Busy,
     }
 }
 
@@ -151,13 +147,13 @@ pub(super) fn volume_tone(state: VolumeState) -> Tone {
     }
 }
 
-/// The word and colour of a queue row.
-pub(super) fn request(request: &RequestInfo) -> (&'static str, Tone) {
+/// The colour of a queue row.
+pub(super) fn request_tone(request: &RequestInfo) -> Tone {
     match request.state {
-        RequestState::Active => ("active", Tone::Good),
-        RequestState::Failed => ("failed", Tone::Bad),
-        RequestState::Queued if request.attempts > 0 => ("retry", Tone::Wait),
-        RequestState::Queued => ("queued", Tone::Quiet),
+        RequestState::Active => Tone::Good,
+        RequestState::Failed => Tone::Bad,
+        RequestState::Queued if request.waits_for_retry() => Tone::Wait,
+        RequestState::Queued => Tone::Quiet,
     }
 }
 
@@ -169,20 +165,5 @@ pub(super) fn job_tone(state: JobState) -> Tone {
         JobState::Running => Tone::Good,
         JobState::Archiving => Tone::Busy,
         JobState::Failed => Tone::Bad,
-    }
-}
-
-/// How a process ended.
-pub(super) fn exit(exit: &JobExit) -> String {
-    match exit {
-        JobExit::Code(code) => format!("exit {code}"),
-        JobExit::Signal(signal) => format!("signal {signal}"),
-        JobExit::WallLimit => "wall limit".to_owned(),
-        JobExit::NotStarted(failure) => format!("not started: {failure}"),
-        JobExit::OutputFailed(failure) => format!("output: {failure}"),
-        JobExit::Limit(limit) => format!("limit: {limit}"),
-        JobExit::Refused(failure) => format!("refused: {failure}"),
-        JobExit::Lost => "shepherd lost".to_owned(),
-        JobExit::Cancelled => "cancelled".to_owned(),
     }
 }

@@ -1,15 +1,14 @@
 //! The XRootD door of a disk server on another host than the head's: it opens objects by capability, and sends whoever
 //! asks for a name to the head.
 
-use super::{DoorFile, DoorSession, here, tpc::ThirdParty};
+use super::{DoorFile, DoorSession, Settings, here, tpc::ThirdParty};
 use crate::{access::identity::Identity, metrics::DoorCounters};
-use base::{Failure, FilePath, ReachRule, Result};
+use base::{Failure, FilePath, Result};
 use disk::serve::local_objects::{CapFile, CapOpen, Objects, is_outdated};
 use net::xrd::{
-    Access, Disposition, NameReply, NameRequest, OpenRequest, Opened, Peer, ReadMethod, Redirect,
-    ServerConfig, Service, TlsOffer,
+    Access, Disposition, NameReply, NameRequest, OpenRequest, Opened, Peer, Redirect, ServerConfig, Service,
 };
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::sync::Arc;
 use wire::{auth::capability, control::TRIED, xrd};
 
 /// The door.
@@ -28,41 +27,14 @@ impl DataDoor {
     /// A door to `objects` that clients find at `host`; `head` knows the names.
     pub fn new(
         objects: Arc<Objects>,
-        (facility, host): (&str, &str),
+        host: &str,
+        settings: Settings,
         head: Redirect,
         counters: Arc<DoorCounters>,
     ) -> Self {
-        let config = super::server_config(facility);
+        let (config, third_party) = settings.parts();
         let head_again = Redirect { opaque: format!("{TRIED}={host}"), ..head.clone() };
-        Self { config, objects, head, head_again, third_party: ThirdParty::new(), counters }
-    }
-
-    /// Chooses how the bytes of files leave.
-    #[must_use]
-    pub fn with_reads(mut self, method: ReadMethod) -> Self {
-        self.config.read_method = method;
-        self
-    }
-
-    /// Offers TLS.
-    #[must_use]
-    pub fn with_tls(mut self, offer: TlsOffer) -> Self {
-        self.config.tls = Some(offer);
-        self
-    }
-
-    /// Says which authorities vouch for the servers that files are copied from.
-    #[must_use]
-    pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
-        self.third_party.believe(authorities);
-        self
-    }
-
-    /// Says where files may be copied from, and where this door listens; without it from other hosts only.
-    #[must_use]
-    pub fn with_reach_rule(mut self, rule: ReachRule, own: SocketAddr) -> Self {
-        self.third_party.limit(rule, own);
-        self
+        Self { config, objects, head, head_again, third_party, counters }
     }
 
     async fn open_file(&self, session: &DoorSession, request: &OpenRequest) -> Result<Opened<DoorFile>> {

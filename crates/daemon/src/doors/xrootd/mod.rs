@@ -8,6 +8,7 @@ mod opens;
 mod prepare;
 mod requests;
 mod session;
+mod settings;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ pub(crate) mod tpc;
 pub use data::DataDoor;
 pub use file::DoorFile;
 pub use session::DoorSession;
+pub use settings::Settings;
 
 use self::{
     opens::{door_file, is_read},
@@ -30,13 +32,10 @@ use crate::{
     doors::files::Files,
     metrics::DoorCounters,
 };
-use base::{FilePath, ReachRule, Result};
-use net::xrd::{
-    NameReply, NameRequest, Opaque, OpenRequest, Opened, Peer, ReadMethod, ServerConfig, Service, StatInfo,
-    TlsOffer,
-};
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
-use wire::{auth::token::Right, digest::DigestAlgorithm, xrd};
+use base::{FilePath, Result};
+use net::xrd::{NameReply, NameRequest, Opaque, OpenRequest, Opened, Peer, ServerConfig, Service, StatInfo};
+use std::sync::Arc;
+use wire::auth::token::Right;
 
 /// The door.
 pub struct RootDoor {
@@ -53,41 +52,13 @@ impl RootDoor {
     /// A door to `files`; `authenticator` decides who somebody is.
     pub fn new(
         files: Arc<Files>,
-        facility: &str,
+        settings: Settings,
         authenticator: Authenticator,
         counters: Arc<DoorCounters>,
     ) -> Self {
-        let config = server_config(facility);
-        let (third_party, audit) = (ThirdParty::new(), Audit::default());
-        Self { config, files, authenticator, third_party, counters, audit, stats: Stats::new() }
-    }
-
-    /// Chooses how the bytes of files leave.
-    #[must_use]
-    pub fn with_reads(mut self, method: ReadMethod) -> Self {
-        self.config.read_method = method;
-        self
-    }
-
-    /// Offers TLS.
-    #[must_use]
-    pub fn with_tls(mut self, offer: TlsOffer) -> Self {
-        self.config.tls = Some(offer);
-        self
-    }
-
-    /// Says which authorities vouch for the servers that files are copied from.
-    #[must_use]
-    pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
-        self.third_party.believe(authorities);
-        self
-    }
-
-    /// Says where files may be copied from, and where this door listens; without it from other hosts only.
-    #[must_use]
-    pub fn with_reach_rule(mut self, rule: ReachRule, own: SocketAddr) -> Self {
-        self.third_party.limit(rule, own);
-        self
+        let (config, third_party) = settings.parts();
+        let (audit, stats) = (Audit::default(), Stats::new());
+        Self { config, files, authenticator, third_party, counters, audit, stats }
     }
 
     /// Notes in `audit` what is done here.
@@ -102,14 +73,6 @@ impl RootDoor {
         self.counters.root.answer(outcome.as_ref().err().map(|failure| failure.kind));
         outcome
     }
-}
-
-/// What the doors say about themselves.
-fn server_config(facility: &str) -> ServerConfig {
-    let checksums = DigestAlgorithm::xrootd_names().into_iter().map(str::to_owned).collect();
-    let answers = [("tpc", "1"), (xrd::FEATURES_KEY, xrd::FEATURE_EXPECT)];
-    let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    ServerConfig { sitename: facility.to_owned(), checksums, answers, ..ServerConfig::default() }
 }
 
 fn here(file: DoorFile) -> Opened<DoorFile> {

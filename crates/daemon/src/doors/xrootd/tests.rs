@@ -1,6 +1,6 @@
 //! Our own client at the real doors: what one door says of a user is what the other says.
 
-use super::RootDoor;
+use super::{RootDoor, Settings};
 use crate::{
     access::identity::Authenticator,
     boot::facility::FacilityHandle,
@@ -143,7 +143,8 @@ async fn serve(handle: &FacilityHandle, shutdown: &Shutdown) -> Served {
     let counters = Arc::new(DoorCounters::default());
     let authenticator = Authenticator::new(handle.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
     let files = Arc::new(Files::new(head.clone(), Arc::clone(&objects), keys, clock, Millis(0)));
-    let door = RootDoor::new(Arc::clone(&files), "test", authenticator.clone(), Arc::clone(&counters));
+    let settings = Settings { facility: "test".to_owned(), ..Settings::default() };
+    let door = RootDoor::new(Arc::clone(&files), settings, authenticator.clone(), Arc::clone(&counters));
     net::xrd::serve(Arc::new(door), root, shutdown);
     let door = HttpDoor::new(files, handle.key.clone(), OWNER, counters, shutdown.token())
         .with_authenticator(authenticator);

@@ -9,7 +9,7 @@ use crate::{
     serve::local_objects::Writing,
     upkeep::scan::Pace,
 };
-use base::{Clock, Failure, FileId, FilePath, ObjectId, Result};
+use base::{Clock, Failure, FileId, FilePath, ObjectId, Result, Timestamp};
 use net::shutdown::Token;
 use std::{
     collections::VecDeque,
@@ -37,6 +37,13 @@ pub(super) struct Task {
 pub(super) struct Outcome {
     pub(super) task: Task,
     pub(super) result: Result<FileOutcome>,
+}
+
+/// What the catalogue has under the name of a file.
+struct AdoptedBefore {
+    object: ObjectId,
+    size: u64,
+    modified: Timestamp,
 }
 
 /// The outcome for a file.
@@ -115,7 +122,7 @@ impl Reader {
         match task.place {
             AdoptionPlace::Make { object, file } => self.make(task, (object, file), paced),
             AdoptionPlace::Known { object, size, modified } => {
-                self.check(task, (object, size, modified), paced)
+                self.check(task, &AdoptedBefore { object, size, modified }, paced)
             }
             AdoptionPlace::Directory | AdoptionPlace::Refused(_) => Ok(FileOutcome::Known),
         }
@@ -140,7 +147,7 @@ impl Reader {
     fn check(
         &self,
         task: &Task,
-        (object, size, at): (ObjectId, u64, base::Timestamp),
+        known: &AdoptedBefore,
         paced: impl FnMut(u64) -> bool,
     ) -> Result<FileOutcome> {
         let (partition, found) = (&self.partition, &task.found);
@@ -148,8 +155,9 @@ impl Reader {
             Failure::exists(format!("{} exists, and is another file", task.path))
                 .hint("keep the right one, and rename or remove the other")
         };
-        let is_as_adopted = (found.metadata.size(), modified(&found.metadata)) == (size, at);
-        match partition.likeness(object, found)? {
+        let is_as_adopted =
+            (found.metadata.size(), modified(&found.metadata)) == (known.size, known.modified);
+        match partition.likeness(known.object, found)? {
             ObjectMatch::Same if !is_as_adopted => {
                 return Err(Failure::corrupt(format!(
                     "it was changed at its original path after it was adopted: {} is damaged",
@@ -161,7 +169,7 @@ impl Reader {
                 )));
             }
             ObjectMatch::Same => {}
-            ObjectMatch::Twin if self.is_moving => match partition.has_content(object, found, paced)? {
+            ObjectMatch::Twin if self.is_moving => match partition.has_content(known.object, found, paced)? {
                 None => return Ok(FileOutcome::Stopped),
                 Some(true) => {}
                 Some(false) => return Err(other()),
@@ -169,7 +177,7 @@ impl Reader {
             ObjectMatch::Twin => return Ok(FileOutcome::Known),
             ObjectMatch::Other => return Err(other()),
         }
-        match partition.part(object, found, self.is_moving)? {
+        match partition.part(known.object, found, self.is_moving)? {
             UnlinkOutcome::Well => Ok(FileOutcome::Known),
             UnlinkOutcome::Damaged => Err(Failure::corrupt(format!(
                 "it was changed at its original path: {} is damaged",

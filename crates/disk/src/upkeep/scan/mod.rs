@@ -29,6 +29,7 @@ const WAIT: Millis = Millis::from_seconds(30);
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Scans one partition when the head says so.
+#[derive(Clone)]
 pub struct Scanner {
     head: Head,
     partition: Arc<Partition>,
@@ -55,8 +56,7 @@ impl Scanner {
                 Ok(Some(order)) => {
                     let scan = order.scan;
                     let listed = kept.take().filter(|(of, _)| *of == scan).map(|(_, listed)| listed);
-                    let means = (self.head.clone(), Arc::clone(&self.partition), self.token.clone());
-                    let walk = Walk::new(means, Handle::current(), order, listed);
+                    let walk = Walk::new(&self, Handle::current(), order, listed);
                     blocking(move || walk.carry_out()).await.map(|listed| Some((scan, listed?)))
                 }
                 Err(failure) => Err(failure),

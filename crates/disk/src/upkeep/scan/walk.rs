@@ -1,6 +1,6 @@
 //! Carries out one scan: walks a partition and the catalogue side by side.
 
-use super::{listed::Listed, pace::Pace};
+use super::{Scanner, listed::Listed, pace::Pace};
 use crate::{
     Partition,
     object::scanner::{Begun, ObjectScanner, Seen},
@@ -67,11 +67,12 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn new(
-        (head, partition, token): (Head, Arc<Partition>, Token),
+        scanner: &Scanner,
         runtime: Handle,
         order: ScanOrder,
         listed: Option<Arc<Listed>>,
     ) -> Self {
+        let Scanner { head, partition, token } = scanner.clone();
         let (pace, cursor) = (Pace::new(order.pace), order.cursor);
         let (looks, bytes, findings, told) = (0, 0, Vec::new(), Instant::now());
         Self { head, partition, token, runtime, order, pace, cursor, looks, bytes, findings, told, listed }

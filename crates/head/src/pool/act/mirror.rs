@@ -111,7 +111,14 @@ fn place_pieces(
     let has =
         |index: &u8| placed.iter().any(|replica| replica.piece.is_some_and(|piece| piece.index == *index));
     let missing: Vec<u8> = (0..coding.pieces()).filter(|index| !has(index)).collect();
-    let places = places(core, call, written, (&placed, &failed), (coding, &missing, bytes, context.now))?;
+    let places = places(
+        core,
+        call,
+        written,
+        (&placed, &failed),
+        &Missing { coding, indices: &missing, bytes },
+        context.now,
+    )?;
     for (index, partition) in missing.into_iter().zip(places) {
         let piece = Piece { coding, cell_bytes, index, checksums: None };
         placed.push(core.store.insert_replica(Replica {
@@ -143,15 +150,25 @@ fn place_pieces(
     Ok(Mirrors { mirrors: wanted, cut: Some(cut) })
 }
 
+/// Pieces that have no place yet.
+struct Missing<'a> {
+    coding: Coding,
+    indices: &'a [u8],
+    /// Bytes of each.
+    bytes: u64,
+}
+
 /// Partitions for the pieces that are missing, each on a disk server of its own.
 fn places(
     core: &mut Core,
     call: &PlaceMirrors,
     written: &Replica,
     (standing, failed): (&[Replica], &[Replica]),
-    (coding, missing, bytes, now): (Coding, &[u8], u64, Timestamp),
+    missing: &Missing<'_>,
+    now: Timestamp,
 ) -> Result<Vec<String>> {
-    let Ok(pieces @ 1..) = u8::try_from(missing.len()) else { return Ok(Vec::new()) };
+    let Missing { coding, indices, bytes } = *missing;
+    let Ok(pieces @ 1..) = u8::try_from(indices.len()) else { return Ok(Vec::new()) };
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
     let choose = |snapshot: &Snapshot, beside: &[PieceView]| -> Result<Vec<String>, String> {

@@ -67,7 +67,11 @@ impl Apply for OpenWrite {
             refuse_excess(core, &node, growth)?;
             require_servers(core, &replica, context.now)?;
             core.live.sources.note(replica.object, self.source_modified);
-            return grant(core, (&node, self.path, &replica), None, context.now);
+            return grant(
+                core,
+                Reserved { node: &node, path: self.path, replica: &replica, base: None },
+                context.now,
+            );
         }
         // What a coded file is changed to is coded in the same pool.
         let pool = match base.as_ref().filter(|base| base.is_piece) {
@@ -89,7 +93,7 @@ impl Apply for OpenWrite {
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
         refuse_excess(core, &node, growth)?;
         core.live.sources.note(replica.object, self.source_modified);
-        grant(core, (&node, self.path, &replica), base, context.now)
+        grant(core, Reserved { node: &node, path: self.path, replica: &replica, base }, context.now)
     }
 }
 
@@ -102,12 +106,16 @@ fn trim_share(core: &mut Core, context: &Context, replica: Replica, least: u64) 
     trim(core, replica, (&pool, least))
 }
 
-fn grant(
-    core: &Core,
-    (node, path, replica): (&Node, FilePath, &Replica),
+/// What a write has reserved, and what it begins with.
+struct Reserved<'a> {
+    node: &'a Node,
+    path: FilePath,
+    replica: &'a Replica,
     base: Option<ReadObject>,
-    now: Timestamp,
-) -> Result<WriteGrant> {
+}
+
+fn grant(core: &Core, reserved: Reserved<'_>, now: Timestamp) -> Result<WriteGrant> {
+    let Reserved { node, path, replica, base } = reserved;
     let server = server_of(core, &replica.partition)?;
     let pool = pool_of_partition(core, &replica.partition)?;
     let is_gathered = base.as_ref().is_some_and(|base| base.is_piece);
@@ -149,7 +157,7 @@ impl Apply for BeginWrite {
         }
         core.live.begun.entry(replica.partition.clone()).or_default().insert(replica.object);
         let path = path_of(core, node.id)?;
-        grant(core, (&node, path, &replica), base, context.now)
+        grant(core, Reserved { node: &node, path, replica: &replica, base }, context.now)
     }
 }
 

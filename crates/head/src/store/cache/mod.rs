@@ -3,6 +3,7 @@
 pub(crate) mod by_key;
 pub(crate) mod cached_table;
 pub(crate) mod flush;
+mod footprint;
 pub(crate) mod look_ahead;
 pub(crate) mod node_cache;
 pub(crate) mod pending;

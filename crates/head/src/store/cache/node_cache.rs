@@ -1,6 +1,9 @@
 //! Cache of recently read nodes, by id and by name, bounded in bytes.
 
-use crate::store::{Node, Replica};
+use crate::store::{
+    Node, Replica,
+    cache::footprint::{arc, block, table_of, table_with_one_more},
+};
 use base::{FileId, ObjectId};
 use std::{
     collections::{HashMap, hash_map},
@@ -12,41 +15,11 @@ const BYTES_MAX: usize = 256 << 20;
 /// Entries that are taken out of the oldest generation with each that comes: all of it is gone before a sixteenth of the next one
 /// is there, and nobody waits until a million are.
 const FORGOTTEN_AT_ONCE: usize = 16;
-/// Smallest block that the allocator hands out, and what it adds to each.
-const BLOCK_BYTES_MIN: usize = 32;
-const BLOCK_BYTES_EXTRA: usize = 8;
-/// Counters that stand before the content of an `Arc`.
-const ARC_BYTES: usize = 16;
-
-/// What the allocator takes for `bytes`.
-fn block(bytes: usize) -> usize {
-    if bytes == 0 { 0 } else { (bytes + BLOCK_BYTES_EXTRA).next_multiple_of(16).max(BLOCK_BYTES_MIN) }
-}
-
-/// What a hash table for `capacity` entries of `entry` bytes takes: buckets are a power of two, filled to 7/8 at most, and
-/// each has a byte of its own.
-fn table(capacity: usize, entry: usize) -> usize {
-    if capacity == 0 {
-        return 0;
-    }
-    let buckets = (capacity * 8 / 7).next_power_of_two();
-    block(buckets * (entry + 1) + 16)
-}
-
-fn table_of<K, V>(map: &HashMap<K, V>) -> usize {
-    table(map.capacity(), size_of::<(K, V)>())
-}
-
-/// What a table will take once it has one entry more.
-fn table_with_one_more<K, V>(map: &HashMap<K, V>) -> usize {
-    let is_full = map.len() == map.capacity();
-    table(if is_full { (map.capacity() * 2).max(3) } else { map.capacity() }, size_of::<(K, V)>())
-}
 
 /// What a node takes, and its name a second time as a key.
 fn footprint(node: &Node) -> usize {
     let replica = |replica: &Replica| block(replica.partition.capacity()) + block(replica.owner.capacity());
-    block(ARC_BYTES + size_of::<Node>())
+    arc::<Node>()
         + block(node.name.capacity())
         + block(node.name.len())
         + block(node.owner.capacity())

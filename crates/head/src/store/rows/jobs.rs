@@ -25,6 +25,13 @@ impl JobFileRole {
     }
 }
 
+/// Who submits a job, as the head has proven.
+pub(crate) struct JobOwner<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) groups: &'a [String],
+    pub(crate) is_facility_owner: bool,
+}
+
 /// A worker in the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkerRow {
@@ -155,7 +162,7 @@ impl Store {
 
     pub(crate) fn insert_job(
         &self,
-        (owner, groups, is_of_facility_owner): (&str, &[String], bool),
+        owner: &JobOwner<'_>,
         spec: &JobSpec,
         now: Timestamp,
     ) -> StoreResult<JobId> {
@@ -166,13 +173,13 @@ impl Store {
              VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6, ?7, ?8)",
             (
                 id,
-                owner,
+                owner.name,
                 json(spec),
                 spec.resources.cpus,
                 spec.resources.memory_bytes,
                 now.0,
-                json(&groups),
-                is_of_facility_owner,
+                json(&owner.groups),
+                owner.is_facility_owner,
             ),
         )?;
         Ok(JobId(id))

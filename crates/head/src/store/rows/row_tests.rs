@@ -59,7 +59,7 @@ fn content(b: u64) -> NewContent {
 }
 
 /// One change as the head makes it; what the head would refuse changes nothing.
-fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
+fn change(store: &Store, Change { what, a, b }: Change) {
     let all = files(store);
     let target = &all[a as usize % all.len()];
     let parent = all.iter().find(|node| node.name == "d" && b % 2 == 0).map_or(FileId(1), |node| node.id);
@@ -333,12 +333,20 @@ fn ask_anew(store: &mut Store) -> Answers {
     ask(store)
 }
 
-type Change = (u8, u64, u64);
+/// A change by its number, with two numbers that say of what.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    what: u8,
+    a: u64,
+    b: u64,
+}
+
 /// Changes of a call; whether it looks at everything after each; whether it succeeds.
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..33, any::<u64>(), any::<u64>()), 0..8);
+    let changes = (0u8..33, any::<u64>(), any::<u64>()).prop_map(|(what, a, b)| Change { what, a, b });
+    let changes = prop::collection::vec(changes, 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }

@@ -25,7 +25,7 @@ impl Apply for EndTapeSession {
         // A short session is over before its tape server has told how far it is.
         let phase = core.live.drives.get(&session.drive).and_then(|live| live.phase);
         if self.loads > 0 && matches!(phase, None | Some(TapePhase::Loading)) {
-            say_loaded(core, (&session.vid, &session.drive, &session.kind), context.now);
+            say_loaded(core, &session, context.now);
         }
         // Known before the drive asks again: meanwhile another drive would be sent for the volume in vain.
         if (self.trouble.is_none() || self.loads > 0)

@@ -42,8 +42,9 @@ pub(super) fn say_volume(core: &mut Core, vid: &Vid, state: VolumeState, why: Op
     core.say(now, kind, vid, format!("volume {vid} is {}{why}", state.as_str()));
 }
 
-/// Says that a volume was loaded into a drive for a session of some kind.
-fn say_loaded(core: &mut Core, (vid, drive, kind): (&Vid, &str, &str), now: Timestamp) {
+/// Says that the volume of a session was loaded into its drive.
+fn say_loaded(core: &mut Core, session: &SessionRow, now: Timestamp) {
+    let SessionRow { vid, drive, kind, .. } = session;
     core.say(now, EventType::VolumeLoaded, vid, format!("volume {vid} is in drive {drive} ({kind})"));
 }
 

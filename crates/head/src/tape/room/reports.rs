@@ -16,8 +16,7 @@ use wire::control::{
 impl Apply for TapeProgress {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = session_of(core, context, self.session)?;
-        let drive = session.drive;
-        let live = core.live.drives.entry(drive.clone()).or_default();
+        let live = core.live.drives.entry(session.drive.clone()).or_default();
         live.heard = context.now;
         let is_loaded = self.phase != TapePhase::Loading;
         if is_loaded {
@@ -27,7 +26,7 @@ impl Apply for TapeProgress {
         live.request = self.request;
         live.bytes_done = self.bytes_done;
         if is_loaded && was_loading {
-            say_loaded(core, (&session.vid, &drive, &session.kind), context.now);
+            say_loaded(core, &session, context.now);
         }
         core.touch(Topic::Jobs);
         Ok(Done {})

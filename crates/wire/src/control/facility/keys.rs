@@ -85,6 +85,19 @@ pub enum KeyState {
     Revoked,
 }
 
+impl KeyState {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "signs",
+            Self::Verifies => "verifies",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
 /// Says that the keys have changed: waiting callers look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeysChanged {

@@ -280,6 +280,25 @@ pub struct RequestInfo {
     pub created: Timestamp,
 }
 
+impl RequestInfo {
+    /// Whether it was tried, and waits to be tried again.
+    #[must_use]
+    pub fn waits_for_retry(&self) -> bool {
+        self.state == RequestState::Queued && self.attempts > 0
+    }
+
+    /// The word people read for where it is in its life.
+    #[must_use]
+    pub fn state_word(&self) -> &'static str {
+        match self.state {
+            RequestState::Active => "active",
+            RequestState::Failed => "failed",
+            RequestState::Queued if self.waits_for_retry() => "retry",
+            RequestState::Queued => "queued",
+        }
+    }
+}
+
 /// One worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInfo {

@@ -79,6 +79,19 @@ pub enum AdoptionState {
     Refused,
 }
 
+impl AdoptionState {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Stopped => "stopped",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// An adoption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptionInfo {

@@ -184,6 +184,22 @@ pub struct ScanInfo {
     pub trouble: Option<String>,
 }
 
+impl ScanInfo {
+    /// The word people read for what it does, or has done.
+    #[must_use]
+    pub fn state_word(&self) -> &'static str {
+        match (self.work, self.state) {
+            (ScanWork::Look, ScanState::Running) => "looking",
+            (ScanWork::Look, ScanState::Done) => "looked",
+            (ScanWork::Repair, ScanState::Running) => "mending",
+            (ScanWork::Repair, ScanState::Done) => "repaired",
+            (ScanWork::Scrub, ScanState::Running) => "verifying",
+            (ScanWork::Scrub, ScanState::Done) => "verified",
+            (_, ScanState::Stopped) => "stopped",
+        }
+    }
+}
+
 /// Returns the findings of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetFindings {

@@ -48,11 +48,17 @@ pub(super) struct ThirdParty<T> {
 }
 
 impl<T: Clone + Send + 'static> ThirdParty<T> {
-    /// Copies from other hosts whose certificates the system vouches for.
-    pub(super) fn new() -> Self {
+    /// Copies from servers that `authorities` vouch for, without them those that the system trusts. `reach` says which
+    /// may be connected to, and where this door listens itself; without it only other hosts.
+    pub(super) fn new(authorities: Option<PathBuf>, reach: Option<(ReachRule, SocketAddr)>) -> Self {
+        let (reach, own) = match reach {
+            Some((rule, own)) => (rule, Some(own)),
+            None => (ReachRule::guarded(&[]), None),
+        };
         let options = Options {
             username: USERNAME.to_owned(),
-            reach: ReachRule::guarded(&[]),
+            tls: TlsOptions { ca_file: authorities, ..TlsOptions::default() },
+            reach,
             progress_timeout: PROGRESS_TIMEOUT,
             // A key is good for one open of one file.
             streams: 1,
@@ -62,17 +68,7 @@ impl<T: Clone + Send + 'static> ThirdParty<T> {
             ..Options::default()
         };
         let [pulls, opens] = [PULLS_MAX, OPENS_MAX].map(|places| Arc::new(Semaphore::new(places)));
-        Self { meetings: Arc::default(), pulls, opens, options, own: None }
-    }
-
-    /// Says which authorities vouch for sources; without them those that the system trusts.
-    pub(super) fn believe(&mut self, authorities: Option<PathBuf>) {
-        self.options.tls = TlsOptions { ca_file: authorities, ..TlsOptions::default() };
-    }
-
-    /// Says which sources may be connected to, and where this door listens itself.
-    pub(super) fn limit(&mut self, rule: ReachRule, own: SocketAddr) {
-        (self.options.reach, self.own) = (rule, Some(own));
+        Self { meetings: Arc::default(), pulls, opens, options, own }
     }
 
     /// What opens the file for a destination that comes to fetch it; `None` if the open is of no destination.

@@ -207,23 +207,26 @@ pub(crate) struct Quota {
     pub(in crate::store) used: AccountUsage,
 }
 
+/// What is used of a quota.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) bytes: u64,
+    /// Bytes of writes under way.
+    pub(crate) reserved: u64,
+    pub(crate) files: u64,
+}
+
 impl Quota {
-    /// Bytes held, bytes reserved, files.
-    pub(crate) fn used(&self) -> (u64, u64, u64) {
+    /// What is used of it.
+    pub(crate) fn used(&self) -> Used {
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
-        (count(self.used.bytes), count(self.used.reserved), count(self.used.files))
+        let AccountUsage { bytes, reserved, files, .. } = self.used;
+        Used { bytes: count(bytes), reserved: count(reserved), files: count(files) }
     }
 
     #[cfg(test)]
-    pub(crate) fn example(
-        max: (Option<u64>, Option<u64>),
-        (bytes, reserved, files): (i64, i64, i64),
-    ) -> Self {
-        Self {
-            bytes: max.0,
-            files: max.1,
-            used: AccountUsage { files, bytes, reserved, ..AccountUsage::default() },
-        }
+    pub(crate) fn example((bytes, files): (u64, u64), used: AccountUsage) -> Self {
+        Self { bytes: Some(bytes), files: Some(files), used }
     }
 }
 
