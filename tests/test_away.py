@@ -51,10 +51,13 @@ def test_a_file_on_a_host_that_stopped_is_out_of_reach_and_its_open_waits_for_a_
     assert listed(facility) == {"alone": "out_of_reach", "archived": "nearline"}
     assert "out of reach" in facility.bp("ls", "-l", "/r").text
     assert facility.stat(ALONE)["away"][0]["reason"] == "stopped"
+    facility.wait_until("its files are counted", lambda: facility.status()["files"]["out_of_reach"] == 1)
+    assert "0 online, 1 nearline, 1 out of reach" in facility.bp("status").out
+    ca = facility.directory / "tls" / "ca.pem"
+    assert "backplane_files_out_of_reach 1\n" in run("curl", "-sSf", "--cacert", ca, f"{facility.http}/metrics").out
     why = facility.bp("why", ALONE).text
     assert f"{ALONE} is out of reach: its only copies are on host d1 (stopped since 20" in why, why
     assert "out of reach" in facility.bp("stat", ALONE).text
-    ca = facility.directory / "tls" / "ca.pem"
     curl = ("curl", "-sSfL", "--cacert", str(ca), facility.http + ALONE)
     with (
         subprocess.Popen(curl, stdout=subprocess.PIPE) as reader,
@@ -64,6 +67,7 @@ def test_a_file_on_a_host_that_stopped_is_out_of_reach_and_its_open_waits_for_a_
         assert reader.communicate()[0] == CONTENT
         assert other.communicate()[0] == CONTENT
     assert listed(facility)["alone"] == "online"
+    facility.wait_until("all are online again", lambda: facility.status()["files"]["online"] == 2)
 
 
 def test_a_file_that_is_on_tape_is_recalled_when_its_disk_server_died(one: One) -> None:

@@ -12,6 +12,7 @@ import pytest
 from clients import DEADLINE, fails, make_bytes, need, run, write_file
 from conftest import SMALL, one_facility
 from facility import Facility
+from host import hosts
 
 MIB = 1 << 20
 SIZE = 9 * MIB
@@ -137,3 +138,29 @@ def test_readers_are_served_while_writers_wait(full: Facility, tmp_path: Path) -
     assert full.bp("ls", "/old").code == 0
     for writer in writers:
         writer.join()
+
+
+def test_a_remote_disk_server_makes_space_too(tmp_path: Path) -> None:
+    need("xrdcp", "curl")
+    with one_facility(tmp_path / "facility", **{**SMALL, "volume_size": "400MiB"}) as facility:
+        facility.expect_log(r"cannot be stored|copy failed; retrying|the drive warned of its end")
+        facility.keep_ports(https=True)
+        facility.up()
+        facility.bp("pool", "freeze", "disk1")
+        with hosts(facility, tmp_path, "d1", size="60MiB"):
+            old = [f"/old/{number}" for number in range(OLD)]
+            for path in old:
+                facility.bp("put", "-p", write_file(tmp_path / "old", SIZE, len(path)), path)
+            facility.bp("archive", "--wait", *old)
+            source = write_file(tmp_path / "new", SIZE, 77)
+            ca = facility.directory / "tls" / "ca.pem"
+            facility.bp("mkdir", "/new")
+            run("xrdcp", "-s", source, facility.url("/new/xrdcp"))
+            run("curl", "-sSfL", "--cacert", ca, "-T", source, f"{facility.endpoint('https')}/new/curl")
+            facility.bp("cp", "-q", source, "bp:/new/cp")
+            # Of unknown length: it gets space as it grows.
+            facility.bp("put", "-", "/new/piped", stdin=source.read_bytes())
+            for name in ("xrdcp", "curl", "cp", "piped"):
+                run("xrdcp", "-s", "-f", facility.url(f"/new/{name}"), tmp_path / "back")
+                assert (tmp_path / "back").read_bytes() == source.read_bytes(), name
+            assert [facility.state(path) for path in old].count("nearline") >= 4

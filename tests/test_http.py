@@ -338,6 +338,9 @@ def test_an_event_follows_a_change(door: Facility) -> None:
         assert "eventful" not in first
         door.bp("submit", "--name", "eventful", "--", "/bin/true")
         assert any("eventful" in data for data, _ in zip(events, range(10), strict=False))
+        # What `bp events` tells is there, too, and grows.
+        assert "head.started" in first
+        assert any("job.done" in data for data, _ in zip(events, range(20), strict=False))
 
 
 def test_a_browser_is_sent_to_the_console(door: Facility) -> None:

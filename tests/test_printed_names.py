@@ -44,6 +44,9 @@ CASES = [
     Case(("host", "list"), "host", ("host label {} rack=1", "host files {}")),
     Case(("jobs", "--all"), "id", ("jobs {}", "log {}", "why {}")),
     Case(("trash", "list"), "path", ("trash list {}",)),
+    # Last: what these do cannot be undone.
+    Case(("pool", "list"), "partition", ("pool drain {}", "pool move {} other", "pool retire {}", "pool use {}")),
+    Case(("host", "list"), "host", ("host drain {}", "host remove {}")),
 ]  # fmt: skip
 
 
@@ -87,6 +90,21 @@ def column(shown: str, name: str) -> list[str]:
             words = re.finditer(r"\S+", line)
             found += [word[0] for word in words if word.start() < heading.stop and word.end() > heading.start][:1]
     return found
+
+
+def test_a_partition_of_another_pool_is_refused_with_its_own(busy: Facility) -> None:
+    pool, name = column(busy.bp("pool", "list").out, "partition")[0].split("/")
+    for verb in ("pool freeze", "pool drain", "pool use", "scan start", "scan report", "adopt report"):
+        refused = busy.bp_fails(*verb.split(), f"wrong/{name}")
+        assert f"partition {name} is in pool {pool}, not in wrong" in refused.err, refused
+        assert f"name it {pool}/{name}" in refused.err, refused
+
+
+def test_a_table_that_says_what_is_wrong_says_what_to_do(busy: Facility) -> None:
+    for drive in busy.status()["drives"]:
+        busy.bp("admin", "drive", "disable", drive["name"])
+    assert "`bp doctor` says what to do" in busy.bp("drives").err
+    assert "`bp why ID` says more" in busy.bp("queue").err
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{'-'.join(case.table)}-{case.column}")

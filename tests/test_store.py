@@ -230,7 +230,7 @@ def test_a_backup_is_taken_while_people_work_and_comes_back(facility: Facility, 
     facility.bp("rm", "/before")
     shown = facility.bp("admin", "settle").out
     assert "/after" in shown
-    assert "1 objects are unknown, not 7" in facility.bp_fails("admin", "settle", "--unknown", "7").text
+    assert "1 object is unknown, not 7" in facility.bp_fails("admin", "settle", "--unknown", "7").text
     assert lying.keys() <= facility.objects_on_disk().keys(), "nothing that was there is deleted"
     facility.bp("admin", "settle", "--unknown", str(unknown(facility)))
     assert "restored" not in facility.status()

@@ -118,6 +118,18 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {name}")
 }
 
+/// The noun for a number of things: `noun(1, "file", "files")` is `file`.
+#[must_use]
+pub fn noun<'a>(number: u64, one: &'a str, many: &'a str) -> &'a str {
+    if number == 1 { one } else { many }
+}
+
+/// A number of things: `1 file`, `2 files`. Every message that counts is written with it.
+#[must_use]
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", noun(number, one, many))
+}
+
 /// `span` for people: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`.
 #[must_use]
 pub fn human_span(span: Millis) -> String {

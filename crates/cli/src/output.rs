@@ -158,10 +158,11 @@ impl Output {
         self.raw_line(&json_safe(&text))
     }
 
-    /// Prints a table that fits the terminal.
+    /// Prints a table that fits the terminal, and beside it what to do about its rows.
     pub(crate) fn table(&mut self, table: &Table) -> Run<()> {
         let text = table.render(self.width, self.is_colour);
-        self.bytes(text.as_bytes())
+        self.bytes(text.as_bytes())?;
+        table.next_steps().iter().try_for_each(|step| self.aside(&format!("hint: {step}")))
     }
 
     /// Prints a heading, then the table under it.

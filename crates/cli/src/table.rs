@@ -67,11 +67,13 @@ impl<T: Into<String>> From<T> for Cell {
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    /// What to do about rows that say what is wrong.
+    next: Vec<String>,
 }
 
 impl Table {
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
-        Self { columns: columns.into(), rows: Vec::new() }
+        Self { columns: columns.into(), rows: Vec::new(), next: Vec::new() }
     }
 
     /// Adds a row with a cell for each column.
@@ -79,6 +81,18 @@ impl Table {
         let cells = cells.into();
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
+    }
+
+    /// Adds what to do about some of the rows, once. It is told beside the table: programs read the rows.
+    pub(crate) fn next_step(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.next.contains(&text) {
+            self.next.push(text);
+        }
+    }
+
+    pub(crate) fn next_steps(&self) -> &[String] {
+        &self.next
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Copies between the facility and this host; waits for recalls and keeps file metadata.
 
+use crate::words::counted;
 use crate::{
     context::{Context, Run, Stop},
     mover::{CopyOptions, FileProgress, Mover},
@@ -42,8 +43,8 @@ pub(crate) fn upload(
     meter.finish();
     let info = context.call(&Stat { path: path.clone() })?;
     if info.entry.size != moved.bytes {
-        let what =
-            format!("{path}: {} bytes were sent, but the facility stored {}", moved.bytes, info.entry.size);
+        let sent = counted(moved.bytes, "byte was", "bytes were");
+        let what = format!("{path}: {sent} sent, but the facility stored {}", info.entry.size);
         return Err(Failure::corrupt(what)
             .hint("copy it again; if that also fails, tell the operator")
             .into());

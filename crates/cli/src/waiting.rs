@@ -210,7 +210,7 @@ fn summary(progress: &Progress) -> String {
         text.push_str(&format!("\n  {who}: {reason}"));
     }
     if left > 0 {
-        text.push_str(&format!("\n  and {left} more reasons"));
+        text.push_str(&format!("\n  and {}", counted(left as u64, "more reason", "more reasons")));
     }
     base::shown_lines(&text).into_owned()
 }

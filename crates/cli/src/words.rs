@@ -46,9 +46,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// `1 file`, `2 files`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
+pub(crate) use base::units::counted;
 
 /// For how long something is kept: `for a day`, `for 12 h 00 min`.
 pub(crate) fn kept_for(kept: Millis) -> String {

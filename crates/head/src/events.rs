@@ -62,7 +62,8 @@ impl EventRing {
                     || call.types.iter().any(|wanted| pattern::matches(wanted, event.kind.as_str())))
         };
         let wanted = self.kept.iter().skip(skipped).filter(is_wanted);
-        let events: Vec<_> = wanted.take(EVENTS_TOLD_MAX).cloned().collect();
+        let older = call.newest.map_or(0, |newest| wanted.clone().count().saturating_sub(newest));
+        let events: Vec<_> = wanted.skip(older).take(EVENTS_TOLD_MAX).cloned().collect();
         let is_cut = events.len() == EVENTS_TOLD_MAX;
         let next_after = events.last().filter(|_| is_cut).map_or(self.last, |event| event.number);
         Events { incarnation, events, next_after, missed }
@@ -159,6 +160,10 @@ mod tests {
         assert_eq!(numbers(&ring.told(3, &types("host.back"))), [2, 4, 6]);
         assert_eq!(ring.told(3, &types("none")).next_after, 6);
         assert_eq!(numbers(&ring.told(3, &GetEvents { since: Some(Timestamp(4)), ..ask(0) })), [5, 6]);
+        let newest = |one: &str, len| GetEvents { newest: Some(len), ..types(one) };
+        assert_eq!(numbers(&ring.told(3, &newest("*", 2))), [5, 6]);
+        assert_eq!(numbers(&ring.told(3, &newest("job.*", 2))), [3, 5]);
+        assert_eq!(ring.told(3, &newest("*", 0)).next_after, 6);
     }
 
     #[test]

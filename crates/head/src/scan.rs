@@ -7,7 +7,7 @@ use crate::{
     pool,
     store::{FindingRow, Replica, ScanRow, ScannedReplica, ScrubRow},
 };
-use base::{Failure, Millis, ObjectId, Result, Timestamp};
+use base::{Failure, Millis, ObjectId, Result, Timestamp, units::counted};
 use tracing::{info, warn};
 use wire::control::{
     AskObjects, CatalogueWindow, Done, EventType, FINDINGS_MAX, FindingInfo, FindingKind, Findings,
@@ -331,8 +331,8 @@ impl Apply for ReportScan {
             core.touch(Topic::Removals);
             info!(partition = self.partition, found = ?scan.found, "scan completed");
             let (subject, found) = (core.partition_subject(&self.partition), scan.found.iter().sum::<u64>());
-            let things = if found == 1 { "thing" } else { "things" };
-            let what = format!("the scan of partition {subject} has ended: it found {found} {things}");
+            let found = counted(found, "thing", "things");
+            let what = format!("the scan of partition {subject} has ended: it found {found}");
             core.say(context.now, EventType::ScanEnded, subject, what);
             if scan.work == ScanWork::Look && scan.pace.is_checksummed {
                 pool::note_verified(core, &self.partition, &scan, context.now)?;

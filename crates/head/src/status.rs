@@ -43,7 +43,7 @@ impl Apply for GetStatus {
             incarnation: core.facility.incarnation,
             now: context.now,
             started: core.started,
-            files: core.store.file_counts()?,
+            files: core.live.reach.correct(core.store.file_counts()?),
             pools: pools(core, context.now)?,
             drives: core
                 .store

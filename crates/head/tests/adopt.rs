@@ -195,9 +195,10 @@ fn names_that_mean_something_else_here_are_not_taken() {
         refused(begin(&mut world, adoption, entry("/api", NodeKind::Directory))).kind,
         ErrorKind::Invalid
     );
-    for owner in [None, Some("host:d1".to_owned()), Some(String::new()), Some("a\nb".to_owned())] {
+    let odd = ["host:d1", "", "a\nb", "-rf", "..", "ann eve", "x/y"].map(|name| Some(name.to_owned()));
+    for (number, owner) in [None].into_iter().chain(odd).enumerate() {
         let group = owner.clone();
-        let at = format!("/{}", owner.as_ref().map_or(9, String::len));
+        let at = format!("/{number}");
         let entry = FoundEntry { owner, group, ..entry(&at, NodeKind::File) };
         object(&begin(&mut world, adoption, entry));
         let entry = stat(&mut world, &at).unwrap().entry;

@@ -9,9 +9,9 @@ use head::Principal;
 use sim::{Content, World};
 use support::*;
 use wire::control::{
-    ArchivedCopy, AwayReason, CommitWrite, DiskServer, Disposition, FileState, FilesArchived, HostHere,
-    HostLeaves, HostUnanswered, JobState, List, OpenRead, PartitionState, ReadGrant, RegisterPartition, Role,
-    RollCall, SetPartition, TapeWork, Tend,
+    ArchivedCopy, AwayReason, CommitWrite, DiskServer, Disposition, FileState, FilesArchived, GetStatus,
+    HostHere, HostLeaves, HostUnanswered, JobState, List, OpenRead, PartitionState, ReadGrant,
+    RegisterPartition, Remove, Role, RollCall, SetPartition, TapeWork, Tend,
 };
 
 const HOST: &str = "d1";
@@ -102,6 +102,34 @@ fn what_is_on_a_host_that_stopped_alone_is_out_of_reach_until_it_is_back() {
     start(&mut world, 2, vec![object]);
     assert_eq!(state(&mut world, "/f"), FileState::Online);
     assert!(is_online(&mut world, "/f"));
+}
+
+/// Files online, nearline and out of reach, as the status has them when all was counted that there is to count.
+fn counts(world: &mut World) -> (u64, u64, u64) {
+    while world.room(Tend {}).unwrap().is_more {}
+    let files = world.user(GetStatus {}).unwrap().files;
+    (files.online, files.nearline, files.out_of_reach)
+}
+
+#[test]
+fn the_counts_know_what_is_out_of_reach() {
+    let (mut world, object) = with_file("/f");
+    put(&mut world, "/here", 10);
+    assert_eq!(counts(&mut world), (2, 0, 0));
+    leave(&mut world);
+    assert_eq!(counts(&mut world), (1, 0, 1));
+    // What goes meanwhile is counted again after a minute.
+    world.user(Remove { path: path("/f") }).unwrap();
+    world.advance(MINUTE);
+    assert_eq!(counts(&mut world), (1, 0, 0));
+    start(&mut world, 2, vec![object]);
+    assert_eq!(counts(&mut world), (1, 0, 0));
+    let (mut world, object) = with_file("/f");
+    archive(&mut world, "/f");
+    leave(&mut world);
+    assert_eq!(counts(&mut world), (0, 1, 0));
+    start(&mut world, 2, vec![object]);
+    assert_eq!(counts(&mut world), (1, 0, 0));
 }
 
 #[test]

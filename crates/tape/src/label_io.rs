@@ -11,7 +11,7 @@ use crate::{
     drive::{Read, TapeDrive, Written},
     fault::Fault,
 };
-use base::{Checksums, Failure, FileId, Result, Vid};
+use base::{Checksums, Failure, FileId, Result, Vid, units::counted};
 use std::fmt;
 use wire::{
     control::AppendPoint,
@@ -528,7 +528,11 @@ impl LabelContext {
     fn compare_file(&self, file: &TapeFile, size: u64, checksums: Checksums, whose: &str) -> Result<()> {
         if size != file.size {
             let more = if size > file.size { "at least " } else { "" };
-            let found = format!("{self}: {whose} has {more}{size} bytes, expected {}", file.size);
+            let found = format!(
+                "{self}: {whose} has {more}{}, expected {}",
+                counted(size, "byte", "bytes"),
+                file.size
+            );
             return Err(Failure::corrupt(found));
         }
         if checksums != file.checksums {

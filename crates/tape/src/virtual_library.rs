@@ -7,7 +7,7 @@ use crate::{
     changer::{Changer, Element, ElementAddress, ElementKind},
     virtual_drive::{DriveOptions, VirtualDrive},
 };
-use base::{Failure, Result, Vid};
+use base::{Failure, Result, Vid, units::counted};
 use std::{
     fs::{self, File, TryLockError},
     io,
@@ -54,8 +54,10 @@ impl VirtualLibrary {
         let directory = directory.as_ref();
         if drives > DRIVES_MAX || slots > SLOTS_MAX {
             return Err(Failure::invalid(format!(
-                "library {}: {drives} drives and {slots} slots are more than {DRIVES_MAX} and {SLOTS_MAX}",
-                directory.display()
+                "library {}: {} and {} are more than {DRIVES_MAX} and {SLOTS_MAX}",
+                directory.display(),
+                counted(drives.into(), "drive", "drives"),
+                counted(slots.into(), "slot", "slots")
             )));
         }
         let make = |path: PathBuf| {

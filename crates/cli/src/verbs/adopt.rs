@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    names,
+    names::Partition,
     output::Tone,
     progress,
     table::{Cell, Column, Table},
@@ -42,8 +42,8 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "PATH")]
     path: Option<FilePath>,
     /// The partition on whose file system it lies [default: the only one]
-    #[arg(long, value_parser = names::partition)]
-    partition: Option<String>,
+    #[arg(long)]
+    partition: Option<Partition>,
     /// Remove each original file name once the file is stored in the facility
     #[arg(long = "move")]
     is_moving: bool,
@@ -62,14 +62,12 @@ enum What {
     /// Show the entries that the last adoption of a partition skipped, and why
     Report {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
     },
     /// Stop running adoptions; files adopted so far stay
     Stop {
         /// The partition [default: all]
-        #[arg(value_parser = names::partition)]
-        partition: Option<String>,
+        partition: Option<Partition>,
     },
 }
 
@@ -77,6 +75,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match (args.what, args.directory, args.path) {
         (Some(What::Status), ..) => status(context),
         (Some(What::Report { partition }), ..) => {
+            let partition = partition.find(context)?;
             let left = left_alone(context, &partition)?;
             if left.is_empty() && !context.output.is_json() {
                 context.output.news(format!("no file was skipped on {partition}"))?;
@@ -84,6 +83,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             tell_left(context, &left).map(|_| 0)
         }
         (Some(What::Stop { partition }), ..) => {
+            let partition = Partition::find_any(partition, context)?;
             let done = context.call(&StopAdoption { partition })?;
             if context.output.is_json() {
                 context.output.json(&done)?;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         }
         (None, Some(directory), Some(path)) => {
             let start = StartAdoption {
-                partition: args.partition,
+                partition: Partition::find_any(args.partition, context)?,
                 directory: absolute(directory)?,
                 path,
                 is_moving: args.is_moving,
@@ -231,6 +231,12 @@ fn status(context: &mut Context) -> Run {
         Column::Text("problem"),
     ]);
     for info in &reply.adoptions {
+        if let Some(hint) = info.trouble.as_ref().and_then(|trouble| trouble.hint.as_deref()) {
+            table.next_step(format!("{}: {hint}", info.partition));
+        }
+        if info.left_alone > 0 {
+            table.next_step("`bp adopt report PARTITION` says why entries were skipped");
+        }
         table.row(row(info));
     }
     if table.is_empty() {

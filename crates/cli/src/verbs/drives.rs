@@ -38,6 +38,9 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
         Column::Text("problem"),
     ]);
     for drive in drives {
+        if drive.trouble.is_some() {
+            table.next_step("`bp doctor` says what to do about a problem");
+        }
         let done = drive.path.as_ref().map(|_| percent(drive.bytes_done, drive.bytes_total));
         table.row([
             Cell::from(drive.name.as_str()),

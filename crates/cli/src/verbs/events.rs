@@ -11,7 +11,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime},
 };
-use wire::control::{EVENTS_KEPT_MAX, Event, EventType, Events, GetEvents};
+use wire::control::{EVENTS_KEPT_MAX, EventType, Events, GetEvents};
 
 /// How long a head that is gone is tried: longer than any restart, and not for ever.
 const AWAY_MAX: Duration = Duration::from_secs(3600);
@@ -100,26 +100,9 @@ fn show(reply: &Events, call: &GetEvents, context: &mut Context) -> Run<()> {
             output.json(event)?;
         } else {
             let line = format!("{}  {:<18} {}", exact_time(event.at), event.kind.as_str(), event.what);
-            output.toned(tone(event), &line)?;
+            let tone = if event.kind.is_trouble() { Tone::Bad } else { Tone::Plain };
+            output.toned(tone, &line)?;
         }
     }
     output.flush()
-}
-
-/// What needs a person is red.
-fn tone(event: &Event) -> Tone {
-    match event.kind {
-        EventType::CatalogueDoubted
-        | EventType::HostSilent
-        | EventType::PartitionTrouble
-        | EventType::PartitionGivenUp
-        | EventType::PartitionFull
-        | EventType::ReplicaDamaged
-        | EventType::ReplicaMissing
-        | EventType::DriveFailed
-        | EventType::VolumeSuspect
-        | EventType::RequestFailed
-        | EventType::JobFailed => Tone::Bad,
-        _ => Tone::Plain,
-    }
 }

@@ -157,6 +157,11 @@ fn table(hosts: &[HostInfo]) -> Table {
         Column::Left("labels"),
     ]);
     for host in hosts {
+        if host.removed.is_none() && host.presence != Presence::Here {
+            table.next_step(
+                "`bp host files HOST` lists what only that host has; its own log says why it stopped",
+            );
+        }
         let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
         let state = match host.removed {
             None if host.presence == Presence::Here => Cell::toned("up", Tone::Good),

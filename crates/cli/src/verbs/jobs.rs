@@ -119,6 +119,9 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         Column::Text("why"),
     ]);
     for job in jobs {
+        if job.reason.is_some() {
+            table.next_step("`bp why ID` says more of a job");
+        }
         let ran = job.started.map(|started| span(job.ended.unwrap_or(now) - started));
         table.row([
             Cell::from(job.id.to_string()),

@@ -6,7 +6,7 @@ mod policy;
 
 use crate::{
     context::{Context, Run},
-    names,
+    names::Partition,
     output::Tone,
     table::{Cell, Column, Table},
     words::time,
@@ -40,44 +40,39 @@ enum Verb {
     /// Refuse new files on a partition, and move its files to others
     Drain {
         /// The partitions
-        #[arg(required = true, value_name = "PARTITION", value_parser = names::partition)]
-        partitions: Vec<String>,
+        #[arg(required = true, value_name = "PARTITION")]
+        partitions: Vec<Partition>,
         #[command(flatten)]
         options: drain::Options,
     },
     /// Refuse new files on a partition; its files stay
     Freeze {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
     },
     /// Accept new files on a partition again
     Use {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
     },
     /// Limit the bytes on a partition
     Resize {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
         /// Most bytes of files, e.g. 20TiB; `host`: the limit of its host's configuration
         size: SizeMax,
     },
     /// Move an empty partition to another pool
     Move {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
         /// The pool
         pool: String,
     },
     /// Remove an empty partition from its pool
     Retire {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
     },
 }
 
@@ -86,7 +81,10 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         Verb::List => list(context),
         Verb::Set(args) => policy::set(&args, context),
         Verb::Collect(args) => collect::run(&args, context),
-        Verb::Drain { partitions, options } => drain::partitions(partitions, options, context),
+        Verb::Drain { partitions, options } => {
+            let names: Result<Vec<_>> = partitions.into_iter().map(|one| one.find(context)).collect();
+            drain::partitions(names?, options, context)
+        }
         Verb::Freeze { partition } => set(partition, PartitionState::ReadOnly, context),
         Verb::Use { partition } => set(partition, PartitionState::InUse, context),
         Verb::Resize { partition, size } => resize(partition, size, context),
@@ -95,7 +93,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
 }
 
-fn set(partition: String, state: PartitionState, context: &mut Context) -> Run {
+fn set(partition: Partition, state: PartitionState, context: &mut Context) -> Run {
+    let partition = partition.find(context)?;
     let done = context.call(&SetPartition { partition: partition.clone(), state })?;
     say(done, format!("partition {partition} is {}", words(state)), context)
 }
@@ -112,13 +111,15 @@ impl FromStr for SizeMax {
     }
 }
 
-fn resize(partition: String, SizeMax(size_max_bytes): SizeMax, context: &mut Context) -> Run {
+fn resize(partition: Partition, SizeMax(size_max_bytes): SizeMax, context: &mut Context) -> Run {
+    let partition = partition.find(context)?;
     let done = context.call(&ResizePartition { partition: partition.clone(), size_max_bytes })?;
     let most = size_max_bytes.map_or_else(|| "what its host allows".to_owned(), human_bytes);
     say(done, format!("partition {partition} holds {most} at most"), context)
 }
 
-fn move_to(partition: String, pool: String, context: &mut Context) -> Run {
+fn move_to(partition: Partition, pool: String, context: &mut Context) -> Run {
+    let partition = partition.find(context)?;
     let done = context.call(&MovePartition { partition: partition.clone(), pool: pool.clone() })?;
     say(done, format!("partition {partition} is in pool {pool}"), context)
 }
@@ -191,9 +192,13 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
         Column::Right("size"),
         Column::Right("open"),
         Column::Left("verified"),
+        Column::Text("why"),
     ]);
     for pool in pools {
         for partition in &pool.partitions {
+            if partition.trouble.is_some() || !partition.is_available || partition.damaged > 0 {
+                table.next_step("`bp doctor` says what to do about a partition");
+            }
             table.row([
                 Cell::from(format!("{}/{}", pool.name, partition.name)),
                 place(partition).into(),
@@ -204,6 +209,7 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
                 human_bytes(partition.total_bytes).into(),
                 partition.transfers.to_string().into(),
                 verified(partition),
+                partition.stuck.clone().unwrap_or_default().into(),
             ]);
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     words::{request_state, span},
 };
 use base::{Timestamp, units::human_bytes};
-use wire::control::{GetStatus, RequestInfo};
+use wire::control::{GetStatus, RequestInfo, RequestState};
 
 /// Show the tape queue and why each request waits
 #[derive(Debug, clap::Args)]
@@ -46,6 +46,10 @@ pub(crate) fn table(requests: &[RequestInfo], now: Timestamp) -> Table {
         Column::Text("why"),
     ]);
     for request in requests {
+        table.next_step(match request.state {
+            RequestState::Failed => "`bp admin request retry ID` tries a failed request again",
+            RequestState::Queued | RequestState::Active => "`bp why ID` says more of a request",
+        });
         table.row([
             Cell::from(format!("r{}", request.id)),
             request.kind.as_str().into(),

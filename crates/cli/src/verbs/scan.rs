@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    names,
+    names::Partition,
     output::Tone,
     table::{Cell, Column, Table},
 };
@@ -31,8 +31,7 @@ enum What {
     /// Start a scan for missing, unknown, short and damaged objects
     Start {
         /// The partition [default: all]
-        #[arg(value_parser = names::partition)]
-        partition: Option<String>,
+        partition: Option<Partition>,
         /// Read every byte and compare it with its checksum
         #[arg(long)]
         checksum: bool,
@@ -48,14 +47,12 @@ enum What {
     /// Show the findings of the last scan of a partition
     Report {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
     },
     /// Repair the findings: replace bad replicas, quarantine unknown objects
     Repair {
         /// The partition
-        #[arg(value_parser = names::partition)]
-        partition: String,
+        partition: Partition,
         /// Skip unknown objects younger than this [default: 1d]
         #[arg(long, value_name = "TIME")]
         older_than: Option<Span>,
@@ -63,14 +60,12 @@ enum What {
     /// Stop scans and repairs
     Stop {
         /// The partition [default: all]
-        #[arg(value_parser = names::partition)]
-        partition: Option<String>,
+        partition: Option<Partition>,
     },
     /// Resume stopped scans and repairs where they ended
     Resume {
         /// The partition [default: all]
-        #[arg(value_parser = names::partition)]
-        partition: Option<String>,
+        partition: Option<Partition>,
     },
 }
 
@@ -78,16 +73,27 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.what {
         What::Start { partition, checksum, objects, bytes } => {
             let pace = ScanPace { is_checksummed: checksum, objects_per_s: objects, bytes_per_s: bytes.0 };
+            let partition = Partition::find_any(partition, context)?;
             call(context, &StartScan { partition, pace })
         }
         What::Status => status(context),
-        What::Report { partition } => report(context, &partition),
+        What::Report { partition } => {
+            let partition = partition.find(context)?;
+            report(context, &partition)
+        }
         What::Repair { partition, older_than } => {
             let Span(older_than) = older_than.unwrap_or(OLDER_THAN);
+            let partition = partition.find(context)?;
             call(context, &RepairScan { partition, older_than })
         }
-        What::Stop { partition } => call(context, &StopScan { partition }),
-        What::Resume { partition } => call(context, &ResumeScan { partition }),
+        What::Stop { partition } => {
+            let partition = Partition::find_any(partition, context)?;
+            call(context, &StopScan { partition })
+        }
+        What::Resume { partition } => {
+            let partition = Partition::find_any(partition, context)?;
+            call(context, &ResumeScan { partition })
+        }
     }
 }
 
@@ -122,6 +128,9 @@ fn status(context: &mut Context) -> Run {
     // What the pools' intervals want, as far as it has begun.
     for scan in reply.scrubs.iter().filter_map(|scrub| scrub.scan.as_ref()) {
         table.row(row(scan));
+    }
+    if reply.scans.iter().any(|scan| scan.found.iter().sum::<u64>() > scan.mended) {
+        table.next_step("`bp scan report PARTITION` shows findings, `bp scan repair PARTITION` repairs them");
     }
     if table.is_empty() {
         context.output.news("no partition was scanned yet")?;

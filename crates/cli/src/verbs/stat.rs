@@ -1,5 +1,6 @@
 //! `bp stat`: describes files and directories.
 
+use crate::words::counted;
 use crate::{
     context::{Context, Run},
     path_arg::{self, PathArg},
@@ -65,7 +66,7 @@ fn value_text(attribute: &Attribute) -> String {
     let bytes = attribute.value.as_bytes();
     match std::str::from_utf8(bytes) {
         Ok(text) if text.len() <= VALUE_CHARS_MAX && !text.contains(char::is_control) => text.to_owned(),
-        _ => format!("({} bytes)", bytes.len()),
+        _ => format!("({})", counted(bytes.len() as u64, "byte", "bytes")),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     words::{counted, job_users, percent, span},
 };
 use base::units::human_bytes;
-use wire::control::{GetStatus, PoolInfo, Presence, Status, WorkerInfo};
+use wire::control::{GetStatus, JobUsers, PoolInfo, Presence, Status, WorkerInfo};
 
 /// Rows of each long table; the verbs for them show all.
 const ROWS_MAX: usize = 20;
@@ -57,8 +57,12 @@ fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
         super::settle::warn(output, restored)?;
     }
     let files = &status.files;
+    let away = match files.out_of_reach {
+        0 => String::new(),
+        away => format!(", {away} out of reach"),
+    };
     output.line(format!(
-        "{} in {}, {}: {} online, {} nearline",
+        "{} in {}, {}: {} online, {} nearline{away}",
         counted(files.files, "file", "files"),
         counted(files.directories, "directory", "directories"),
         human_bytes(files.bytes),
@@ -97,6 +101,9 @@ fn pools(pools: &[PoolInfo]) -> Table {
     for pool in pools {
         for partition in &pool.partitions {
             let used = partition.total_bytes.saturating_sub(partition.free_bytes);
+            if partition.trouble.is_some() || !partition.is_available {
+                table.next_step("`bp doctor` says what to do about a partition");
+            }
             let server = match (partition.trouble, partition.is_available) {
                 (Some(trouble), _) => Cell::toned(trouble.words(), Tone::Bad),
                 (None, true) => Cell::from("up"),
@@ -125,6 +132,8 @@ fn away(status: &Status) -> Table {
     ]);
     for host in status.hosts.iter().filter(|host| host.presence != Presence::Here) {
         let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
+        table
+            .next_step("`bp host files HOST` lists what only that host has; its own log says why it stopped");
         let heard = host.heard.map_or("-".to_owned(), |heard| format!("{} ago", span(status.now - heard)));
         table.row([
             Cell::from(host.name.as_str()),
@@ -147,6 +156,11 @@ fn workers(workers: &[WorkerInfo]) -> Table {
         Column::Text("not enforced"),
     ]);
     for worker in workers {
+        if !worker.users.why.is_empty() {
+            let WorkerInfo { name, users: JobUsers { why, hint, .. }, .. } = worker;
+            let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
+            table.next_step(format!("{name} cannot run the jobs of all users: it {why}{hint}"));
+        }
         let state = if worker.is_available { Cell::from("up") } else { Cell::toned("silent", Tone::Bad) };
         table.row([
             Cell::from(worker.name.as_str()),

@@ -8,7 +8,7 @@ use crate::{
 };
 use base::{Vid, units::human_bytes};
 use clap::Subcommand;
-use wire::control::{AddVolumes, GetStatus, VolumeInfo};
+use wire::control::{AddVolumes, GetStatus, VolumeInfo, VolumeState};
 
 /// Show or add tape volumes
 #[derive(Debug, clap::Args)]
@@ -87,6 +87,9 @@ pub(crate) fn table(volumes: &[VolumeInfo]) -> Table {
         Column::Text("why"),
     ]);
     for volume in volumes {
+        if volume.state == VolumeState::Suspect {
+            table.next_step("`bp admin volume survey VOLUME` reads what is on a suspect volume");
+        }
         table.row([
             Cell::from(volume.vid.as_str()),
             volume.library.as_str().into(),

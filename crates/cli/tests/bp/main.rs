@@ -185,7 +185,10 @@ fn a_facility_that_does_not_exist_is_not_started() {
 fn status_shows_the_facility() {
     let server = with_status(|name, _| panic!("{name}"));
     let (code, out, err) = with(&server, &["status"]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(code, 0);
+    for hint in ["`bp doctor` says", "it knows no others", "`bp why ID` says"] {
+        assert!(err.contains(hint), "{hint}: {err}");
+    }
     is_snapshot("../status.txt", &out.replace(&server.http, "http://HOST"));
     assert!(server.made("status").iter().all(|call| call.user == this_user()));
     let (_, out, _) = with(&server, &["--json", "status"]);
@@ -455,7 +458,7 @@ fn waiting_prints_each_change_once() {
 fn a_wait_gives_up_and_a_lost_file_fails() {
     let server = with_status(|_, body| match body["paths"][0].as_str() {
         Some("/lost") => {
-            let failure = json!({ "kind": "corrupt", "what": "its only copy is damaged" });
+            let failure = json!({ "kind": "corrupt", "what": "the only copy of /lost is damaged" });
             (200, json!({ "files": [{ "path": "/lost", "state": "nearline", "failure": failure }] }))
         }
         path => (200, json!({ "files": [{ "path": path, "state": "nearline", "waits": "a drive" }] })),
@@ -464,7 +467,7 @@ fn a_wait_gives_up_and_a_lost_file_fails() {
     assert_eq!(code, 6);
     assert!(err.starts_with("error: gave up waiting: 0 of 1 file online\nhint: "), "{err}");
     let (code, _, err) = with(&server, &["wait", "--online", "/lost"]);
-    assert_eq!((code, err.as_str()), (8, "error: /lost: its only copy is damaged\n"));
+    assert_eq!((code, err.as_str()), (8, "error: the only copy of /lost is damaged\n"));
 }
 
 #[test]

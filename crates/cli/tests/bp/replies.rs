@@ -42,7 +42,7 @@ pub(crate) fn status() -> Value {
     json!({
         "name": "lab", "facility": "f-1", "root": "root://127.0.0.1:1094", "version": "0.1.0", "incarnation": 3,
         "now": NOW, "started": NOW - 7_500_000,
-        "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "bytes": 5_000_000_000u64,
+        "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "out_of_reach": 0, "bytes": 5_000_000_000u64,
                    "trash_files": 0, "trash_bytes": 0 },
         "hosts": [{ "name": "node3", "roles": ["disk"], "presence": "here", "heard": NOW - 2_000 },
                   { "name": "node4", "roles": ["cpu", "tape"], "presence": "silent", "heard": NOW - 95_000 }],

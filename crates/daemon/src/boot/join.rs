@@ -13,7 +13,7 @@ use crate::{
         fingerprint,
     },
 };
-use base::{ErrorKind, Failure, Result};
+use base::{ErrorKind, Failure, Result, units::noun};
 use client::{Control, ControlTls};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, SigningKey as _};
 use serde::{Deserialize, Serialize};
@@ -171,8 +171,13 @@ fn with_roles(config: Config, wanted: &[Role]) -> Result<Config> {
         return Ok(config);
     }
     let words: Vec<_> = config.host.roles.iter().map(|role| role.as_str()).collect();
-    Err(Failure::invalid(format!("{} says that this host has the roles {}", config::FILE, words.join(", ")))
-        .hint("ask for these, or change host.roles there first"))
+    let roles = noun(words.len() as u64, "role", "roles");
+    Err(Failure::invalid(format!(
+        "{} says that this host has the {roles} {}",
+        config::FILE,
+        words.join(", ")
+    ))
+    .hint("ask for these, or change host.roles there first"))
 }
 
 /// What the labels of a host's cartridges begin with: another letter and digit for almost every name.

@@ -48,7 +48,13 @@ fn facility(out: &mut Exposition, status: &Status) {
     out.one("start_time_seconds", Gauge, "When the head started, since 1970.", seconds(status.started));
     out.one("files", Gauge, "Files of the namespace.", status.files.files);
     out.one("directories", Gauge, "Directories of the namespace.", status.files.directories);
-    out.one("files_online", Gauge, "Files with a disk replica.", status.files.online);
+    out.one("files_online", Gauge, "Files with a disk replica that can be read.", status.files.online);
+    out.one(
+        "files_out_of_reach",
+        Gauge,
+        "Files whose only replicas are on disk servers that do not answer.",
+        status.files.out_of_reach,
+    );
     out.one("files_nearline", Gauge, "Files with only a tape copy.", status.files.nearline);
     out.one("files_bytes", Gauge, "Bytes of all files.", status.files.bytes);
     out.one("trash_files", Gauge, "Files that were removed and can be restored.", status.files.trash_files);

@@ -1,7 +1,7 @@
 //! Lists the objects of a partition: for the start of a daemon, for the scrub, and for a head that lost its catalogue.
 
 use crate::object::{description::Description, partition::Shared};
-use base::{ErrorKind, Failure, ObjectId, Result};
+use base::{ErrorKind, Failure, ObjectId, Result, units::counted};
 use rustix::io::Errno;
 use std::{
     collections::BTreeMap,
@@ -173,7 +173,10 @@ pub(crate) fn state(
     }
     Some(match Description::read(description(), shared, object) {
         Ok(info) if info.size == size => EntryState::Complete(info),
-        Ok(info) => damaged(shared, object, &format!("has {size} bytes, its description says {}", info.size)),
+        Ok(info) => {
+            let bytes = counted(size, "byte", "bytes");
+            damaged(shared, object, &format!("has {bytes}, its description says {}", info.size))
+        }
         Err(failure) if failure.kind == ErrorKind::NotFound => return None,
         Err(failure) => EntryState::Damaged(failure),
     })

@@ -9,7 +9,7 @@ use crate::{
     },
     object::{description::Description, partition::Shared},
 };
-use base::{ByteRange, Checksums, Failure, ObjectId, PageSums, Result};
+use base::{ByteRange, Checksums, Failure, ObjectId, PageSums, Result, units::counted};
 use rustix::{
     fs::{Advice, fadvise, fstatfs},
     io::{Errno, ReadWriteFlags, preadv, preadv2},
@@ -51,8 +51,9 @@ impl ObjectReader {
         let size = file.metadata().map_err(|cause| shared.failed("open", object, &cause))?.len();
         if size != info.size {
             return Err(Failure::corrupt(format!(
-                "object {object} on {} has {size} bytes, its description says {}",
+                "object {object} on {} has {}, its description says {}",
                 shared.name(),
+                counted(size, "byte", "bytes"),
                 info.size
             )));
         }
@@ -261,7 +262,7 @@ pub(crate) fn compare(
         return Ok(());
     }
     let text = |(size, sums): (u64, Checksums)| {
-        format!("{size} bytes, adler32 {}, crc32c {}", sums.adler32, sums.crc32c)
+        format!("{}, adler32 {}, crc32c {}", counted(size, "byte", "bytes"), sums.adler32, sums.crc32c)
     };
     Err(Failure::corrupt(format!(
         "object {object} on {partition}: expected {}; found {}",

@@ -7,7 +7,10 @@ use crate::{
     Apply, Context, Core,
     store::{Node, Quota, Used},
 };
-use base::{Failure, Result, check_name, units::human_bytes};
+use base::{
+    Failure, Result, check_name,
+    units::{counted, human_bytes},
+};
 use wire::control::{Done, GetQuotas, QuotaInfo, QuotaKind, Quotas, SetQuota};
 
 /// The files and bytes that a call adds. They have been counted already.
@@ -40,7 +43,7 @@ fn excess(quota: &Quota, growth: Growth) -> Option<String> {
         && growth.is_new
         && files > max
     {
-        return Some(format!("{} files of {max}", files - 1));
+        return Some(format!("{} of {max}", counted(files - 1, "file", "files")));
     }
     let max = quota.bytes?;
     let is_full = match growth {

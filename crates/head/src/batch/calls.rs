@@ -19,6 +19,7 @@ use base::{
         CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_NAME_BYTES_MAX, JOB_WORD_BYTES_MAX, JOB_WORDS_BYTES_MAX,
         JOBS_WAITING_MAX,
     },
+    units::{counted, human_bytes},
 };
 use std::{
     collections::{BTreeSet, HashSet},
@@ -191,10 +192,15 @@ fn check_workers(core: &Core, spec: &JobSpec) -> Result<()> {
     let cpus = workers.iter().map(|worker| worker.cpus).max().unwrap_or(0);
     let memory = workers.iter().map(|worker| worker.memory).max().unwrap_or(0);
     Err(Failure::invalid(format!(
-        "no worker has {} CPU slots and {} bytes of memory",
-        wish.cpus, wish.memory_bytes
+        "no worker has {} and {} of memory",
+        counted(wish.cpus.into(), "CPU slot", "CPU slots"),
+        human_bytes(wish.memory_bytes)
     ))
-    .hint(format!("the largest has {cpus} slots, {memory} bytes")))
+    .hint(format!(
+        "the largest has {} and {}",
+        counted(cpus.into(), "slot", "slots"),
+        human_bytes(memory)
+    )))
 }
 
 /// All inputs, or why the job cannot ever run.

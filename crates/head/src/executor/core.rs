@@ -106,6 +106,8 @@ pub(crate) struct Live {
     pub(crate) hosts: BTreeMap<String, HostLive>,
     /// Partitions from which nothing can be read, when somebody looked last.
     pub(crate) away: pool::AwayPartitions,
+    /// Files that cannot be read because of these.
+    pub(crate) reach: pool::ReachCount,
     /// Jobs that are not started because an input cannot be read; asked again when that changes.
     pub(crate) jobs_held_back: BTreeSet<JobId>,
     /// Partitions of kept pools that were silent when somebody looked last.

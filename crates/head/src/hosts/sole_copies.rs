@@ -1,7 +1,7 @@
 //! Finds files whose only copy is on one host, so that an operator is asked before the host is removed.
 
 use crate::{Apply, Context, Core, hosts::unknown, namespace::path_of};
-use base::{Failure, FileId, Result, limits::LIST_ENTRIES_MAX};
+use base::{Failure, FileId, Result, limits::LIST_ENTRIES_MAX, units::counted};
 use wire::control::{GetSoleFiles, SoleFile, SoleFiles};
 
 /// Replicas of a host that are looked at in one call: some seconds. Whoever has more is emptied first, or forced away.
@@ -51,9 +51,8 @@ pub(crate) fn refuse_loss(core: &Core, host: &str) -> Result<()> {
     }
     let more = if ids.len() > NAMED { ", ..." } else { "" };
     let count = match ids.len() {
-        1 => "1 file is".to_owned(),
         LIST_ENTRIES_MAX => format!("{LIST_ENTRIES_MAX} files or more are"),
-        len => format!("{len} files are"),
+        len => counted(len as u64, "file is", "files are"),
     };
     let what = format!("{count} only on host {host}: {}{more}", named.join(", "));
     Err(Failure::busy(what).hint(format!(

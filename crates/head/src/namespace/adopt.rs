@@ -11,7 +11,7 @@ use crate::{
     pool::{drop_content, require_size, retire},
     store::{AdoptionRow, NewContent, NewNode, Node, Partition, Replica, ReplicaState},
 };
-use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
+use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp, is_name};
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::control::{
@@ -21,9 +21,6 @@ use wire::control::{
     LEFT_ALONE_PAGE, NextAdoption, NodeKind, PartitionState, ReportAdoption, StartAdoption, StopAdoption,
     WithdrawAdopted,
 };
-
-/// Longest name of a user or group in bytes.
-const OWNER_BYTES_MAX: usize = 255;
 
 /// A partition of the host that asks.
 fn partition_of(core: &Core, context: &Context, name: &str) -> Result<Partition> {
@@ -257,15 +254,10 @@ fn known(partition: &str, node: &Node, path: &FilePath) -> Result<AdoptionPlace>
     Ok(AdoptionPlace::Known { object: held.object, size: node.size, modified: node.modified })
 }
 
-/// A name that a user or group of a host can have here, too.
+/// A name that a user or group of a host can have here, too. What a disk server says is no proof: nobody could log in
+/// with a name that doors refuse.
 fn usable(name: Option<&String>) -> Option<&str> {
-    // A colon begins the names of hosts.
-    let is_usable = |name: &&str| {
-        !name.is_empty()
-            && name.len() <= OWNER_BYTES_MAX
-            && !name.contains(|c: char| c.is_control() || c == ':')
-    };
-    name.map(String::as_str).filter(is_usable)
+    name.map(String::as_str).filter(|name| is_name(name))
 }
 
 fn make(

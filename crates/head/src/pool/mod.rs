@@ -15,6 +15,7 @@ pub(crate) use act::{
     maintenance::MaintenanceState,
     out_of_reach::{AwayPartitions, away_hosts, away_words, notice as notice_away, out_of_reach, state_of},
     policy::is_sweep_due,
+    reach_count::ReachCount,
     removed_hosts::host_removed,
     reservation::Reservations,
     scrub::{drop_damaged, is_running, note_verified},

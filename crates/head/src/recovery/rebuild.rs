@@ -13,7 +13,7 @@ use crate::{
     pool::drop_content,
     store::{NewContent, Node, Piece, Replica, ReplicaState, StrayRow as Stray},
 };
-use base::{Checksums, ErrorKind, FileId, FilePath, Result, Timestamp, limits::OBJECT_BYTES_MAX};
+use base::{Checksums, ErrorKind, FileId, FilePath, Result, Timestamp, is_name, limits::OBJECT_BYTES_MAX};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -276,10 +276,14 @@ fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// Whose a file is. What nobody knows belongs to the owner of the facility.
+/// Whose a file is. What nobody knows, or is no name of a user, belongs to the owner of the facility.
 fn holder(core: &Core, stray: &Stray) -> Holder {
     let holder = &stray.described.label.holder;
-    if holder.owner.is_empty() { unknown_holder(core) } else { holder.clone() }
+    if !is_name(&holder.owner) {
+        return unknown_holder(core);
+    }
+    let group = if is_name(&holder.group) { &holder.group } else { &holder.owner };
+    Holder { group: group.clone(), ..holder.clone() }
 }
 
 fn unknown_holder(core: &Core) -> Holder {

@@ -10,7 +10,7 @@ use crate::{
     store::{RestoreRow, StrayRow},
     tape::is_doubtful,
 };
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Failure, Millis, Result, Timestamp, units::counted};
 use std::collections::BTreeMap;
 use tracing::warn;
 use wire::control::{
@@ -199,7 +199,8 @@ impl Apply for SettleCatalogue {
             return Err(Failure::invalid("there is nothing to settle: the catalogue was not restored"));
         };
         if restored.unknown() != self.unknown {
-            let what = format!("{} objects are unknown, not {}", restored.unknown(), self.unknown);
+            let found = counted(restored.unknown(), "object is", "objects are");
+            let what = format!("{found} unknown, not {}", self.unknown);
             return Err(Failure::invalid(what).hint("check again with `bp admin settle`"));
         }
         let absent = restored.absent();

@@ -11,7 +11,7 @@ use crate::{
     store::RequestRow,
     waiters::Awaited,
 };
-use base::{Cause, Failure, FilePath, Millis, Result, Timestamp};
+use base::{Cause, Failure, FilePath, Millis, Result, Timestamp, units::counted};
 use wire::control::{
     Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, EventType, FileState,
     PathOutcome, PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage,
@@ -256,7 +256,8 @@ impl Apply for SetVolumeState {
             return Err(Failure::invalid(what).hint("`bp admin volume survey` reads volumes"));
         }
         if self.state == VolumeState::Blank && volume.files > 0 {
-            return Err(Failure::busy(format!("volume {} holds {} files", self.vid, volume.files)).hint(
+            let files = counted(volume.files, "file", "files");
+            return Err(Failure::busy(format!("volume {} holds {files}", self.vid)).hint(
                 "remove or copy them first: a blank volume is labelled and written from its beginning",
             ));
         }

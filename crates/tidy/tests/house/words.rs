@@ -125,6 +125,106 @@ fn sql_stands_in_the_store() {
     hold("SQL stands only in crates/head/src/store.", found);
 }
 
+/// Things that messages count.
+const COUNTED: [&str; 22] = [
+    "files",
+    "hosts",
+    "jobs",
+    "drives",
+    "volumes",
+    "replicas",
+    "requests",
+    "workers",
+    "partitions",
+    "entries",
+    "records",
+    "slots",
+    "findings",
+    "objects",
+    "tokens",
+    "users",
+    "reasons",
+    "directories",
+    "cartridges",
+    "columns",
+    "things",
+    "members",
+];
+
+/// Numbers before such a word that are never one.
+const NEVER_ONE: [Exception; 16] = [
+    Exception {
+        path: "crates/batch/src/shepherd/tending.rs",
+        why: "a bound is exceeded, which is larger than one",
+    },
+    Exception { path: "crates/cli/src/mover/bars.rs", why: "the sum is shown of several files only" },
+    Exception { path: "crates/head/src/batch/room.rs", why: "a bound is reached, which is larger than one" },
+    Exception {
+        path: "crates/head/src/hosts/sole_copies.rs",
+        why: "a bound is exceeded, which is larger than one",
+    },
+    Exception {
+        path: "crates/head/src/namespace/adopt.rs",
+        why: "a bound is exceeded, which is larger than one",
+    },
+    Exception {
+        path: "crates/head/src/pool/act/avoided_servers.rs",
+        why: "a bound is exceeded, which is larger than one",
+    },
+    Exception {
+        path: "crates/head/src/pool/act/mirror.rs",
+        why: "one replica is there, and more are promised",
+    },
+    Exception {
+        path: "crates/head/src/pool/calls/partition.rs",
+        why: "a bound is reached, which is larger than one",
+    },
+    Exception {
+        path: "crates/head/src/pool/decide/placement.rs",
+        why: "one partition has an arm of its own",
+    },
+    Exception {
+        path: "crates/head/src/recovery/restored.rs",
+        why: "a bound is exceeded, which is larger than one",
+    },
+    Exception {
+        path: "crates/head/src/recovery/tape_survey.rs",
+        why: "a bound is exceeded, which is larger than one",
+    },
+    Exception {
+        path: "crates/head/src/scan.rs",
+        why: "bounds are exceeded, and a window of one object is a good one",
+    },
+    Exception { path: "crates/head/src/tape/explain.rs", why: "one volume or drive has an arm of its own" },
+    Exception {
+        path: "crates/net/src/xrd/service_turn.rs",
+        why: "a bound is reached, which is larger than one",
+    },
+    Exception { path: "crates/ntuple/src/chain.rs", why: "a chain of one file is a good one" },
+    Exception { path: "crates/sim/src/year/check.rs", why: "the year has many files" },
+];
+
+#[test]
+fn counts_agree_with_their_nouns() {
+    let mut found = Vec::new();
+    for source in sources() {
+        for literal in source.literals.iter().filter(|literal| !source.is_test_at(literal.quote)) {
+            let behind = literal.text.match_indices("} ").map(|(at, _)| (at, &literal.text[at + 2..]));
+            for (at, rest) in behind {
+                let len = rest.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(rest.len());
+                let number = literal.text[..at].rsplit('{').next().unwrap_or_default();
+                if COUNTED.contains(&&rest[..len]) && !number.ends_with("MAX") {
+                    found.push(format!("{}: {}", source.place(literal.quote), &rest[..len]));
+                }
+            }
+        }
+    }
+    hold(
+        "A number and its noun come from `base::units::counted`, for one thing, too.",
+        except(found, &NEVER_ONE),
+    );
+}
+
 #[test]
 fn html_stands_in_the_console() {
     let outside = |source: &Source, _| !source.path.starts_with("crates/daemon/src/doors/console/");

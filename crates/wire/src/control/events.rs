@@ -105,6 +105,27 @@ event_types! {
     JobCancelled = "job.cancelled";
 }
 
+impl EventType {
+    /// Whether a person should look at what happened.
+    #[must_use]
+    pub fn is_trouble(self) -> bool {
+        matches!(
+            self,
+            Self::CatalogueDoubted
+                | Self::HostSilent
+                | Self::PartitionTrouble
+                | Self::PartitionGivenUp
+                | Self::PartitionFull
+                | Self::ReplicaDamaged
+                | Self::ReplicaMissing
+                | Self::DriveFailed
+                | Self::VolumeSuspect
+                | Self::RequestFailed
+                | Self::JobFailed
+        )
+    }
+}
+
 impl fmt::Display for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -143,6 +164,9 @@ pub struct GetEvents {
     /// Only events whose types match one of these patterns; none: all.
     #[serde(default)]
     pub types: Vec<String>,
+    /// Only the newest so many of them.
+    #[serde(default)]
+    pub newest: Option<usize>,
 }
 
 /// The answer to [`GetEvents`].

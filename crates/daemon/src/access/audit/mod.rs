@@ -6,7 +6,7 @@ mod file;
 mod refused;
 
 use crate::facility::config::audit::AuditConfig;
-use base::{Failure, Result, Timestamp};
+use base::{Failure, Result, Timestamp, units::counted};
 use file::Files;
 use std::{
     net::IpAddr,
@@ -176,7 +176,7 @@ fn write(mut files: Files, orders: &mpsc::Receiver<Order>, lost: &AtomicU64) {
         if missing > 0 {
             warn!(missing, "audit records were lost");
             let visitor = AuditedPeer { door: "audit", address: None, user: "audit" };
-            files.write(&visitor.record(last, "lost", &format!("{missing} records")).line());
+            files.write(&visitor.record(last, "lost", &counted(missing, "record", "records")).line());
         }
         files.flush();
         if matches!(next, Some(Order::End)) {

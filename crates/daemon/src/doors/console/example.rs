@@ -34,6 +34,7 @@ pub(crate) fn status() -> Status {
             directories: 612,
             online: 31_877,
             nearline: 16_336,
+            out_of_reach: 0,
             bytes: 91_340 * GIB,
             trash_files: 12,
             trash_bytes: 3 * GIB,
@@ -427,4 +428,20 @@ pub(crate) fn bill() -> Bill {
             line("production", 0, 0, 1_911.0, 81_200, 20_118_702.0),
         ],
     }
+}
+
+/// The last of many events.
+pub(crate) fn events() -> Vec<Event> {
+    let event = |number, seconds, kind, subject: &str, what: &str| Event {
+        number,
+        at: ago(seconds),
+        kind,
+        subject: subject.into(),
+        what: what.into(),
+    };
+    vec![
+        event(41, 900, EventType::DriveFailed, "drv4", "drive drv4 has failed: unload failed"),
+        event(42, 300, EventType::JobDone, "4711", "job 4711 of alice is done"),
+        event(43, 40, EventType::HostStopped, "disk3", "host disk3 has stopped"),
+    ]
 }

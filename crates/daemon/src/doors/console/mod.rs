@@ -2,10 +2,11 @@
 //!
 //! [`page`] is served at `/console`. It listens to `/console/events`, a stream of server-sent events whose data is
 //! [`event_data`]; send one when something changed and at least every [`EVENT_INTERVAL_MAX`], because the page calls
-//! a silent stream lost. Everything is a pure function of [`Status`] and [`Bill`]; maud escapes all text.
+//! a silent stream lost. Everything is a pure function of [`Status`], [`Bill`] and the newest events; maud escapes all text.
 
 mod batch;
 mod disk;
+mod events;
 #[cfg(test)]
 pub(crate) mod example;
 pub mod listing;
@@ -17,7 +18,10 @@ mod words;
 
 use base::Millis;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use wire::control::{Bill, Status};
+use wire::control::{Bill, Event, Status};
+
+/// Events to show on the page: a screen has no room for more.
+pub const EVENTS_SHOWN: usize = events::SHOWN;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
@@ -38,7 +42,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 
 /// The whole page.
 #[must_use]
-pub fn page(status: &Status, bill: &Bill) -> Markup {
+pub fn page(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -52,7 +56,7 @@ pub fn page(status: &Status, bill: &Bill) -> Markup {
             }
             body {
                 div #lost role="alert" hidden { "disconnected: what you see is from " time #seen { "the start" } }
-                main #live { (fragment(status, bill)) }
+                main #live { (fragment(status, bill, events)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -61,7 +65,7 @@ pub fn page(status: &Status, bill: &Bill) -> Markup {
 
 /// What changes: everything inside the page's `main`.
 #[must_use]
-pub fn fragment(status: &Status, bill: &Bill) -> Markup {
+pub fn fragment(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
     html! {
         (overview::header(status))
         (overview::tiles(status))
@@ -73,6 +77,7 @@ pub fn fragment(status: &Status, bill: &Bill) -> Markup {
                 (batch::workers(status))
             }
         }
+        (events::events(status, events))
         (tape::queue(status))
         (batch::jobs(status))
         (tape::volumes(status))
@@ -82,6 +87,6 @@ pub fn fragment(status: &Status, bill: &Bill) -> Markup {
 
 /// The fragment as data of a server-sent event: a carriage return, which would end the line, is a space.
 #[must_use]
-pub fn event_data(status: &Status, bill: &Bill) -> String {
-    fragment(status, bill).into_string().replace('\r', " ")
+pub fn event_data(status: &Status, bill: &Bill, events: &[Event]) -> String {
+    fragment(status, bill, events).into_string().replace('\r', " ")
 }

@@ -58,7 +58,7 @@ pub(super) fn tiles(status: &Status) -> Markup {
                 &format!("{} in {}", human_bytes(files.bytes), counted(files.directories, "dir", "dirs")),
                 html! {}))
             (tile("online", &format!("{:.0} %", percent(files.online, files.files)),
-                &format!("{} nearline", count(files.nearline)), bar(percent(files.online, files.files), Tone::Busy)))
+                &reach(files.nearline, files.out_of_reach), bar(percent(files.online, files.files), Tone::Busy)))
             (tile("disk", &human_bytes(used), &format!("of {}", human_bytes(total)), room_bar(percent(used, total))))
             (tile("tape", &human_bytes(on_tape), &format!("of {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
             (tile("drives working", &format!("{working} / {}", status.drives.len()),
@@ -73,6 +73,13 @@ pub(super) fn tiles(status: &Status) -> Markup {
                 bar(percent(taken, slots), Tone::Good)))
         }
     }
+}
+
+/// Files that are not online; what is out of reach is said only while there is such a file.
+fn reach(nearline: u64, out_of_reach: u64) -> String {
+    let away =
+        if out_of_reach > 0 { format!(", {} out of reach", count(out_of_reach)) } else { String::new() };
+    format!("{} nearline{away}", count(nearline))
 }
 
 fn tile(title: &str, figure: &str, remark: &str, bar: Markup) -> Markup {

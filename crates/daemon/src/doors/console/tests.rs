@@ -10,7 +10,7 @@ fn text(markup: Markup) -> String {
 
 #[test]
 fn the_page_shows_everything() {
-    let page = text(page(&example::status(), &example::bill()));
+    let page = text(page(&example::status(), &example::bill(), &example::events()));
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
     std::fs::create_dir_all(target).unwrap();
     std::fs::write(format!("{target}/console.html"), &page).unwrap();
@@ -35,6 +35,9 @@ fn the_page_shows_everything() {
         "not enforced: memory",
         "production",
         "bp admin drive enable drv4",
+        "host.stopped",
+        "host disk3 has stopped",
+        "bp events",
     ] {
         assert!(page.contains(part), "{part}");
     }
@@ -42,7 +45,7 @@ fn the_page_shows_everything() {
 
 #[test]
 fn nothing_is_loaded_from_elsewhere() {
-    let page = text(page(&example::status(), &example::bill()));
+    let page = text(page(&example::status(), &example::bill(), &example::events()));
     for foreign in ["<script src", "<link rel=\"stylesheet\"", "@import", "url("] {
         assert!(!page.contains(foreign), "{foreign}");
     }
@@ -59,13 +62,13 @@ fn an_empty_facility_says_so() {
     status.requests_len = 0;
     status.workers.clear();
     status.jobs.clear();
-    let page = text(page(&status, &Bill { lines: vec![] }));
+    let page = text(page(&status, &Bill { lines: vec![] }, &[]));
     assert!(!page.contains("Needs a person"));
-    assert_eq!(page.matches("class=\"nothing\"").count(), 7);
+    assert_eq!(page.matches("class=\"nothing\"").count(), 8);
 }
 
 /// Puts a text that would run if it were not escaped wherever outside text can be.
-fn hostile() -> (Status, Bill) {
+fn hostile() -> (Status, Bill, Vec<Event>) {
     const EVIL: &str = "<script>alert(1)</script>\"'&\r\nx";
     let (mut status, mut bill) = (example::status(), example::bill());
     let evil = || EVIL.to_owned();
@@ -96,13 +99,15 @@ fn hostile() -> (Status, Bill) {
         job.exit = Some(JobExit::NotStarted(base::Failure::io(EVIL, &std::io::Error::other(EVIL))));
     }
     bill.lines.iter_mut().for_each(|line| line.owner = evil());
-    (status, bill)
+    let mut events = example::events();
+    events.iter_mut().for_each(|event| (event.subject, event.what) = (evil(), evil()));
+    (status, bill, events)
 }
 
 #[test]
 fn outside_text_is_escaped() {
-    let (status, bill) = hostile();
-    let page = text(page(&status, &bill));
+    let (status, bill, events) = hostile();
+    let page = text(page(&status, &bill, &events));
     assert_eq!(page.matches("<script").count(), 1, "only our own");
     assert!(page.contains("&lt;script&gt;alert(1)"));
     assert!(!page.contains("\"'&\r"), "quotes are escaped in attributes");
@@ -110,9 +115,9 @@ fn outside_text_is_escaped() {
 
 #[test]
 fn an_event_has_no_carriage_return() {
-    let (status, bill) = hostile();
-    assert!(!event_data(&status, &bill).contains('\r'));
-    assert!(event_data(&example::status(), &example::bill()).contains("drv1"));
+    let (status, bill, events) = hostile();
+    assert!(!event_data(&status, &bill, &events).contains('\r'));
+    assert!(event_data(&example::status(), &example::bill(), &example::events()).contains("drv1"));
 }
 
 #[test]
@@ -122,7 +127,7 @@ fn the_page_stays_bounded() {
     status.requests = status.requests.iter().cycle().take(1000).cloned().collect();
     status.volumes = status.volumes.iter().cycle().take(1000).cloned().collect();
     status.counts.volumes[0].volumes = 123_456;
-    let page = text(page(&status, &example::bill()));
+    let page = text(page(&status, &example::bill(), &example::events()));
     assert!(page.len() < 400_000, "{}", page.len());
     assert!(page.contains("bp volumes") && page.contains("bp jobs"));
     // What is counted is not what is listed.
@@ -132,10 +137,18 @@ fn the_page_stays_bounded() {
 }
 
 #[test]
+fn the_newest_event_comes_first_and_old_ones_are_counted() {
+    let page = text(page(&example::status(), &example::bill(), &example::events()));
+    let place = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(place("host disk3 has stopped") < place("drive drv4 has failed"));
+    assert!(page.contains("and 40 more: <code>bp events"));
+}
+
+#[test]
 fn a_drive_is_named_without_its_library() {
     let mut status = example::status();
     status.volumes[6].drive = Some("lib0.drive1".into());
-    assert!(text(page(&status, &example::bill())).contains("in drive1<"));
+    assert!(text(page(&status, &example::bill(), &example::events())).contains("in drive1<"));
 }
 
 #[test]
@@ -148,5 +161,5 @@ fn odd_figures_do_not_break_the_page() {
     status.drives[0].bytes_done = status.drives[0].bytes_total + 1;
     status.jobs[0].state = JobState::Running;
     status.jobs[0].started = Some(Timestamp(i64::MAX));
-    assert!(!text(page(&status, &example::bill())).contains("NaN"));
+    assert!(!text(page(&status, &example::bill(), &example::events())).contains("NaN"));
 }

@@ -1,6 +1,9 @@
 //! How numbers, times and states are shown.
 
-use base::{Civil, Millis, Timestamp, units::human_span};
+use base::{
+    Civil, Millis, Timestamp,
+    units::{human_span, noun},
+};
 use maud::{Markup, html};
 use wire::control::{JobState, RequestInfo, RequestState, TapePhase, VolumeState};
 
@@ -96,7 +99,7 @@ pub(super) fn figure(number: f64) -> String {
 
 /// `1 file`, `2 files`.
 pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
+    format!("{} {}", count(number), noun(number, one, many))
 }
 
 /// The time of day, with the date unless it is the day of `now`; UTC.

@@ -2,7 +2,7 @@
 
 use base::{
     Failure, Millis, Result,
-    units::{Size, Span},
+    units::{Size, Span, counted},
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,8 @@ impl Tape {
             );
         }
         if self.volumes > self.slots {
-            let what = format!("tape.volumes = {} do not fit {} slots", self.volumes, self.slots);
+            let slots = counted(self.slots.into(), "slot", "slots");
+            let what = format!("tape.volumes = {} do not fit {slots}", self.volumes);
             return refuse(what, "raise tape.slots");
         }
         let is_label = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();

@@ -11,7 +11,7 @@ use crate::{
     },
     upkeep::users::Users,
 };
-use base::{Failure, FilePath, Result};
+use base::{Failure, FilePath, Result, units::counted};
 use net::{blocking, shutdown::Token};
 use std::{
     os::unix::fs::MetadataExt,
@@ -162,8 +162,9 @@ impl AdoptionPass<'_> {
         let places = self.adopter.head.call(BeginAdopted { partition, adoption, entries }).await?.places;
         if !places.is_empty() && places.len() != asked {
             return Err(Failure::internal(format!(
-                "the head has {} places for {asked} entries",
-                places.len()
+                "the head has {} for {}",
+                counted(places.len() as u64, "place", "places"),
+                counted(asked as u64, "entry", "entries")
             )));
         }
         Ok(places)

@@ -1,6 +1,7 @@
 //! Compares an object with its row in the catalogue.
 
 use crate::object::scanner::{Seen, Whole};
+use base::units::counted;
 use wire::control::{FindingKind, Known, KnownObject};
 
 /// What is wrong with an object as it was seen, given what the catalogue knows.
@@ -11,7 +12,7 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
             Some((FindingKind::Lost, "the object is missing".to_owned()))
         }
         (Seen::Whole(info), Known::Online(known)) if info.size != known.size => {
-            Some((FindingKind::WrongSize, format!("{} bytes, the catalogue says {}", info.size, known.size)))
+            Some((FindingKind::WrongSize, format!("{}, the catalogue says {}", bytes(info.size), known.size)))
         }
         (Seen::Whole(info), Known::Online(known)) if info.checksums != known.checksums => {
             let (here, there) = (info.checksums.adler32, known.checksums.adler32);
@@ -19,7 +20,7 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
         }
         (Seen::Whole(_), Known::Online(_)) => None,
         (Seen::Damaged { size: Some(size), .. }, Known::Online(known)) if *size != known.size => {
-            Some((FindingKind::WrongSize, format!("{size} bytes, the catalogue says {}", known.size)))
+            Some((FindingKind::WrongSize, format!("{}, the catalogue says {}", bytes(*size), known.size)))
         }
         (Seen::Damaged { failure, .. }, Known::Online(_)) => {
             Some((FindingKind::Damaged, failure.to_string()))
@@ -32,10 +33,14 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
 /// Begins the detail of what may be newer than the catalogue.
 pub(super) const UNHEARD: &str = "its number was never assigned: is the catalogue an old one?";
 
+fn bytes(number: u64) -> String {
+    counted(number, "byte", "bytes")
+}
+
 fn describe(seen: &Seen) -> String {
     match seen {
-        Seen::Whole(Whole { size, path: Some(path), .. }) => format!("{size} bytes of {path}"),
-        Seen::Whole(Whole { size, file, .. }) => format!("{size} bytes of file {file}"),
+        Seen::Whole(Whole { size, path: Some(path), .. }) => format!("{} of {path}", bytes(*size)),
+        Seen::Whole(Whole { size, file, .. }) => format!("{} of file {file}", bytes(*size)),
         Seen::Damaged { failure, .. } => failure.to_string(),
         _ => "left by an interrupted step".to_owned(),
     }

@@ -6,7 +6,7 @@ use crate::{
     object::scanner::{Begun, ObjectScanner, Seen},
     port::{Ask, Head, HeadPort},
 };
-use base::{Failure, ObjectId, Result};
+use base::{Failure, ObjectId, Result, units::counted};
 use net::shutdown::Token;
 use std::{
     sync::Arc,
@@ -265,7 +265,8 @@ impl Walk {
         }
         let known = self.call(AskObjects { partition: self.name(), objects })?.known;
         if known.len() != asked {
-            return Err(Failure::internal(format!("the head knows {} of {asked} objects", known.len())));
+            let asked = counted(asked as u64, "object", "objects");
+            return Err(Failure::internal(format!("the head knows {} of {asked}", known.len())));
         }
         Ok(known)
     }

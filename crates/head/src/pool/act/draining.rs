@@ -10,7 +10,11 @@ use crate::{
     pool::{act::snapshot::snapshot, decide::view::PartitionState},
     store::{Partition, SoleQuery},
 };
-use base::{Failure, FileId, Result, Timestamp, limits::LIST_ENTRIES_MAX, units::human_bytes};
+use base::{
+    Failure, FileId, Result, Timestamp,
+    limits::LIST_ENTRIES_MAX,
+    units::{counted, human_bytes},
+};
 use std::collections::BTreeMap;
 use wire::control::{Drain, Drained, DrainedPartition};
 
@@ -159,9 +163,8 @@ fn refusal(core: &Core, partition: &str, files: &[FileId], why: &str) -> Result<
     }
     let more = if files.len() > NAMED { ", ..." } else { "" };
     let count = match files.len() {
-        1 => "1 file is".to_owned(),
         LIST_ENTRIES_MAX => format!("{LIST_ENTRIES_MAX} files or more are"),
-        len => format!("{len} files are"),
+        len => counted(len as u64, "file is", "files are"),
     };
     let what = format!(
         "{count} only on partition {partition} and cannot be moved: {why}: {}{more}",

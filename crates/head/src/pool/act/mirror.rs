@@ -22,7 +22,7 @@ use crate::{
     },
     store::{Node, Piece, Replica, ReplicaState},
 };
-use base::{Failure, ObjectId, Result, Timestamp};
+use base::{Failure, ObjectId, Result, Timestamp, units::counted};
 use std::collections::BTreeSet;
 use wire::{
     auth::capability::{Access, Content},
@@ -317,10 +317,10 @@ fn wanted(
     let promised = promised_pieces(pool, Layout::Copies(pool.copies));
     let promised = usize::from(promised).saturating_sub(1 + standing.len());
     if chosen.len() < promised && choose(&snapshot.as_if_all_were_heard()).len() >= promised {
-        let (name, copies) = (&pool.name, pool.copies);
-        let what = format!(
-            "pool {name} keeps {copies} replicas: {promised} more are needed, but too few disk servers answer"
-        );
+        let copies = counted(pool.copies.into(), "replica", "replicas");
+        let more = counted(promised as u64, "more is", "more are");
+        let what =
+            format!("pool {} keeps {copies}: {more} needed, but too few disk servers answer", pool.name);
         return Err(Failure::unavailable(what).hint(SILENT));
     }
     Ok(chosen)
@@ -333,7 +333,11 @@ pub(in crate::pool) fn pool_of_partition(core: &Core, partition: &str) -> Result
 }
 
 /// The mirrors of a commit that count, if they are enough.
-pub(in crate::pool) fn counted(node: &Node, pool: &Pool, filled: &[ObjectId]) -> Result<Vec<ObjectId>> {
+pub(in crate::pool) fn durable_mirrors(
+    node: &Node,
+    pool: &Pool,
+    filled: &[ObjectId],
+) -> Result<Vec<ObjectId>> {
     let counted: Vec<_> =
         mirrors(node).map(|mirror| mirror.object).filter(|object| filled.contains(object)).collect();
     let promised = usize::from(promised_pieces(pool, Layout::Copies(pool.copies)));

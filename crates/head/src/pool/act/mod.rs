@@ -14,6 +14,7 @@ pub(crate) mod maintenance;
 pub(crate) mod mirror;
 pub(crate) mod out_of_reach;
 pub(crate) mod policy;
+pub(crate) mod reach_count;
 pub(crate) mod removed_hosts;
 pub(crate) mod reservation;
 pub(crate) mod scrub;

@@ -8,7 +8,7 @@ use crate::{
     status,
     store::{Partition, ReplicaState},
 };
-use base::{Failure, Result};
+use base::{Failure, Result, units::counted};
 use wire::control::{
     Done, GetPools, MovePartition, PartitionState, Pool, Pools, ResizePartition, SetPartition, SetPool,
 };
@@ -45,7 +45,8 @@ fn known(core: &Core, partition: &str) -> Result<Partition> {
 /// Refuses a partition on which something lies, or to which something comes.
 fn require_empty(core: &Core, name: &str, partition: &Partition) -> Result<()> {
     if partition.replicas > 0 {
-        let what = format!("partition {name} still holds {} replicas", partition.replicas);
+        let replicas = counted(partition.replicas, "replica", "replicas");
+        let what = format!("partition {name} still holds {replicas}");
         return Err(Failure::busy(what).hint(format!("`bp pool drain {name}` moves them elsewhere")));
     }
     for state in COMING {

@@ -10,6 +10,7 @@ use crate::{
             collection::collect_some,
             copies_under_way::{begin, under_way},
             out_of_reach,
+            reach_count::count_some,
             scrub::begin_scrubs,
             snapshot::{self, file_view, pool_of, snapshot},
             space::{as_if_freed, free_up},
@@ -27,7 +28,7 @@ use crate::{
     store::{Node, Replica, ReplicaState},
     trash,
 };
-use base::{FileId, Millis, Result, Timestamp};
+use base::{FileId, Millis, Result, Timestamp, units::counted};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 use wire::control::{EventType, Tend, Tended};
@@ -53,9 +54,10 @@ impl Apply for Tend {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
         presence::notice_silent_hosts(core, context.now);
         out_of_reach::notice(core, context.now)?;
+        let is_counting = count_some(core, context.now)?;
         if core.unsettled()?.is_some() {
             // What seems to be missing may lie where nobody has looked yet.
-            return Ok(Tended { is_more: false });
+            return Ok(Tended { is_more: is_counting });
         }
         core.store.write_uses((core.store.uses_len() / USES_CALLS).clamp(USES_LEN.0, USES_LEN.1))?;
         notice_silence(core, context.now)?;
@@ -66,7 +68,7 @@ impl Apply for Tend {
         let has_collected = collect_some(core, context.now)?;
         begin_moves(core, context.now)?;
         begin_scrubs(core, context.now)?;
-        Ok(Tended { is_more: has_swept || has_begun || has_expired || has_collected })
+        Ok(Tended { is_more: is_counting || has_swept || has_begun || has_expired || has_collected })
     }
 }
 
@@ -121,7 +123,7 @@ fn say_repair(core: &mut Core, now: Timestamp) -> Result<()> {
         (true, Some((since, false))) if now - since > REPAIR_SAID_AFTER => {
             core.live.repair = Some((since, true));
             let files: u64 = core.store.shortage_counts()?.values().sum();
-            let files = if files == 1 { "1 file has".to_owned() } else { format!("{files} files have") };
+            let files = counted(files, "file has", "files have");
             let what = format!("{files} too few copies; copying them again");
             core.say(now, EventType::RepairBegan, "", what);
         }

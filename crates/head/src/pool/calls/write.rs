@@ -8,7 +8,9 @@ use crate::pool::{
         allocation::{self, FileReservation},
         bounds::require_size,
         coded::pieces_of,
-        mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
+        mirror::{
+            coding_of_commit, durable_mirrors, mirrors, pool_of_partition, require_servers, take_pieces,
+        },
         out_of_reach::{out_of_reach, state_of},
         reservation::trim,
         space::came_online,
@@ -271,7 +273,7 @@ impl Apply for CommitWrite {
         let objects = match coding {
             Some(coding) => take_pieces(core, &node, coding, &self.pieces)?,
             None if pool.copies > 1 => {
-                let mirrors = counted(&node, &pool, &self.mirrors)?;
+                let mirrors = durable_mirrors(&node, &pool, &self.mirrors)?;
                 [replica.object].into_iter().chain(mirrors).map(|object| (object, self.size)).collect()
             }
             None => vec![(replica.object, self.size)],

@@ -5,7 +5,10 @@ use crate::pool::decide::{
     policy::Pool,
     view::{PartitionState, PartitionView, PieceState, PieceView, Snapshot, arrival},
 };
-use base::{Failure, Result, units::human_bytes};
+use base::{
+    Failure, Result,
+    units::{counted, human_bytes},
+};
 use std::sync::Arc;
 
 /// A request to place pieces.
@@ -237,11 +240,15 @@ fn refusal(snapshot: &Snapshot, wish: &PlacementRequest<'_>, found: usize) -> Fa
     let mut what = format!("pool {pool} has {free} free, {largest} on one partition; {need} are needed on ");
     match wish.pieces_min {
         0 | 1 => what.push_str("one partition"),
-        least => what.push_str(&format!("each of {least} partitions, {found} have it")),
+        least => {
+            let found = counted(found as u64, "has it", "have it");
+            what.push_str(&format!("each of {least} partitions, {found}"));
+        }
     }
     let taken = writable.iter().filter(|partition| has_piece(partition, wish.beside)).count();
     if taken > 0 {
-        what.push_str(&format!(" ({taken} already have a piece of the file)"));
+        let taken = counted(taken as u64, "already has", "already have");
+        what.push_str(&format!(" ({taken} a piece of the file)"));
     }
     Failure::no_space(what).hint("archive and evict files, or add a partition to the pool")
 }

@@ -284,6 +284,7 @@ fn check_counts(store: &Store) {
         bytes: of_kind(NodeKind::File).map(|node| node.size).sum(),
         online: all.iter().filter(is_online).count() as u64,
         nearline: all.iter().filter(|node| node.is_archived && !is_online(node)).count() as u64,
+        out_of_reach: 0,
         trash_files: trash.len() as u64,
         trash_bytes: trash.iter().flat_map(|node| node.online()).map(|replica| replica.size).sum(),
     };

@@ -75,10 +75,13 @@ pub struct FileCounts {
     pub files: u64,
     /// Directories.
     pub directories: u64,
-    /// Files with a disk replica.
+    /// Files with a disk replica that can be read.
     pub online: u64,
-    /// Files with only a tape copy.
+    /// Files that only a recall from tape brings back.
     pub nearline: u64,
+    /// Files whose only replicas are on disk servers that do not answer. A recount takes a moment where there are millions.
+    #[serde(default)]
+    pub out_of_reach: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// Files that were removed and can be restored.

@@ -17,7 +17,7 @@ use futures_util::{Stream, stream};
 use head::Topic;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::watch;
-use wire::control::{Bill, GetBill, GetStatus, Status};
+use wire::control::{self, Bill, GetBill, GetStatus, Status};
 
 /// The console is redrawn at most this often.
 const REDRAW: Duration = Duration::from_millis(500);
@@ -27,6 +27,12 @@ async fn snapshot(door: &HttpDoor) -> Result<(Status, Bill)> {
     let status = door.files.head()?.call(&who, GetStatus {}).await?;
     let bill = door.files.head()?.call(&who, GetBill {}).await?;
     Ok((status, bill))
+}
+
+/// The newest events, as the console shows them.
+async fn newest_events(door: &HttpDoor) -> Result<Vec<control::Event>> {
+    let call = control::GetEvents { newest: Some(console::EVENTS_SHOWN), ..control::GetEvents::default() };
+    Ok(door.files.head()?.call(&head::Principal::room("console"), call).await?.events)
 }
 
 /// `GET /metrics`
@@ -39,7 +45,7 @@ pub(in crate::doors::http) async fn metrics(State(door): State<Arc<HttpDoor>>) -
 /// `GET /console`
 pub(in crate::doors::http) async fn console(State(door): State<Arc<HttpDoor>>) -> Result<Response, Refused> {
     let (status, bill) = snapshot(&door).await?;
-    let page = Html(console::page(&status, &bill).into_string());
+    let page = Html(console::page(&status, &bill, &newest_events(&door).await?).into_string());
     Ok(([(header::CONTENT_SECURITY_POLICY, console::CONTENT_SECURITY_POLICY)], page).into_response())
 }
 
@@ -59,7 +65,8 @@ pub(in crate::doors::http) async fn events(
             }
         }
         let (status, bill) = snapshot(&door).await.ok()?;
-        let event = Event::default().data(console::event_data(&status, &bill));
+        let happened = newest_events(&door).await.ok()?;
+        let event = Event::default().data(console::event_data(&status, &bill, &happened));
         Some((Ok(event), (door, changes, false)))
     });
     Ok(Sse::new(frames))

@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base::{ByteRange, ErrorKind, Failure, Result, Timestamp};
+use base::{ByteRange, ErrorKind, Failure, Result, Timestamp, units::counted};
 use disk::{
     remote::redirect::RedirectTarget,
     serve::{local_objects::CapFile, open_file::ReadFile},
@@ -202,8 +202,8 @@ async fn send(request: &PathRequest, file: Arc<ReadFile>) -> Answer {
         .filter(|_| request.field("if-range").is_none_or(|field| tag.is_if_range(field, modified)));
     let boundary = format!("backplane-{}-{}", sums.adler32, sums.crc32c);
     let Some(extent) = extent(range, size, &boundary) else {
-        let failure =
-            Failure::invalid(format!("{} has {size} bytes, none of them in the range", request.path));
+        let bytes = counted(size, "byte", "bytes");
+        let failure = Failure::invalid(format!("{} has {bytes}, none of them in the range", request.path));
         return Err(Problem::with_status(failure, StatusCode::RANGE_NOT_SATISFIABLE)
             .field(header::CONTENT_RANGE, unsatisfied_range(size)));
     };

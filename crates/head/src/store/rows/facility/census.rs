@@ -119,6 +119,7 @@ impl Store {
             nearline: count(nearline),
             trash_files: count(trash_files),
             trash_bytes: count(trash_bytes),
+            out_of_reach: 0,
         })
     }
 }
