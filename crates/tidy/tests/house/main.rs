@@ -5,6 +5,7 @@
 
 mod arrows;
 mod calls;
+mod flows;
 mod hygiene;
 mod layers;
 mod manifest;

@@ -4,7 +4,7 @@ use crate::{
     hold,
     tree::{files_below, read, root, shown},
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Folders at the top whose files pages name in backquotes; the crates are named without `crates/`, too.
 const TOPS: [&str; 10] =
@@ -14,7 +14,7 @@ const TOPS: [&str; 10] =
 const MADE: [&str; 1] = ["bench/results"];
 
 /// Texts of a line in backquotes.
-fn quoted(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
@@ -26,11 +26,17 @@ fn is_path(text: &str) -> bool {
     is_ours && text.chars().all(plain) && !MADE.iter().any(|made| text.starts_with(made))
 }
 
-/// Whether a path exists: as it is, in `crates`, or below `src` of a crate.
-fn exists(path: &str) -> bool {
+/// Where a path is: as it is, in `crates`, or below `src` of a crate.
+pub(crate) fn located(path: &str) -> Option<PathBuf> {
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
     let inside = root().join("crates").join(first);
-    root().join(path).exists() || inside.join(rest).exists() || inside.join("src").join(rest).exists()
+    [root().join(path), inside.join(rest), inside.join("src").join(rest)]
+        .into_iter()
+        .find(|path| path.exists())
+}
+
+fn exists(path: &str) -> bool {
+    located(path).is_some()
 }
 
 /// The places where a page names what is not there.
