@@ -1,7 +1,8 @@
 //! Every call of the management API, declared once.
 //!
 //! The table is a macro that hands itself to another one: [`Call`] is implemented from it here, the HTTP door makes its routes
-//! from it, and so does the page of reference. Nothing else lists calls.
+//! from it, and so does the page of reference. Nothing else lists calls. Types stand in the file of their noun or service; a few
+//! fields that only one call needs may stand below the table.
 
 use super::*;
 

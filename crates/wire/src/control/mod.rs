@@ -19,7 +19,7 @@ pub mod rooms;
 pub mod tape;
 
 pub use account::{accounts::*, quotas::*};
-pub use calls::{CALLS, CallInfo};
+pub use calls::*;
 pub use events::*;
 pub use facility::{
     counts::*, heads::*, hosts::*, keys::*, labels::*, presence::*, restored::*, status::*, version::*,
