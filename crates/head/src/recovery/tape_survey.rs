@@ -22,14 +22,14 @@ use wire::control::{
 /// The relation of a file on tape to the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TapeFileStatus {
-    /// A copy of what the file has.
+    /// A copy of the content of the file.
     Copy,
-    /// Later than what the file has.
-    Later,
+    /// Newer than the content of the file.
+    Newer,
     /// The only trace of a file.
     NewFile,
-    /// Of a file that was removed, or an earlier content.
-    Dead,
+    /// Of a removed file, or an older content.
+    Obsolete,
 }
 
 /// Decides what a file means that was found on `vid`. `copies` are those of the node; `is_recovering`: the catalogue has lost files.
@@ -40,26 +40,26 @@ fn meaning(
     is_recovering: bool,
 ) -> TapeFileStatus {
     let Some(node) = node else {
-        return if is_recovering { TapeFileStatus::NewFile } else { TapeFileStatus::Dead };
+        return if is_recovering { TapeFileStatus::NewFile } else { TapeFileStatus::Obsolete };
     };
     if node.is_directory() {
-        return TapeFileStatus::Dead;
+        return TapeFileStatus::Obsolete;
     }
     if (node.size, node.checksums) == (found.size, Some(found.checksums)) {
         return TapeFileStatus::Copy;
     }
     let is_written = |state| matches!(state, ReplicaState::Writing | ReplicaState::Mirroring);
     if !is_recovering || node.replicas.iter().any(|replica| is_written(replica.state)) {
-        return TapeFileStatus::Dead;
+        return TapeFileStatus::Obsolete;
     }
     // Of two contents that only tapes know and that were written on the same day the one counts that lies behind the other, so
     // that it is the same in whatever order volumes are read.
     let last = copies.iter().map(|copy| (&copy.vid, copy.fseq)).max();
     let is_behind = node.is_of_tape() && found.created == node.modified && last < Some((vid, found.fseq));
     if node.checksums.is_none() || found.created > node.modified || is_behind {
-        TapeFileStatus::Later
+        TapeFileStatus::Newer
     } else {
-        TapeFileStatus::Dead
+        TapeFileStatus::Obsolete
     }
 }
 
@@ -174,8 +174,8 @@ impl Apply for FilesFound {
             counts[take_in(core, context, (&session.vid, found), is_recovering)? as usize] += 1;
         }
         core.store.set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
-        let [copies, later, new, dead] = counts;
-        info!(session = %session.id, vid = %session.vid, copies, later, new, dead, "files found on tape");
+        let [copies, newer, new, obsolete] = counts;
+        info!(session = %session.id, vid = %session.vid, copies, newer, new, obsolete, "files found on tape");
         core.touch(Topic::Tape);
         core.touch(Topic::Files);
         core.touch(Topic::Jobs);
@@ -194,17 +194,17 @@ fn take_in(
     if found.file.0 == 0 || found.file.0 > NUMBER_MAX {
         warn!(%vid, fseq = found.fseq, file = %found.file, "file number on tape is not valid; the tape file is \
             skipped");
-        return Ok(TapeFileStatus::Dead);
+        return Ok(TapeFileStatus::Obsolete);
     }
     if found.size > OBJECT_BYTES_MAX {
         warn!(%vid, fseq = found.fseq, file = %found.file, "file size on tape is not valid; the tape file is skipped");
-        return Ok(TapeFileStatus::Dead);
+        return Ok(TapeFileStatus::Obsolete);
     }
     let (node, copies) = (core.store.node(found.file)?, core.store.copies(found.file)?);
     let meaning = meaning(node.as_deref(), &copies, on_tape, is_recovering);
     let content = NewContent { size: found.size, checksums: found.checksums, generation: 0 };
     match (meaning, node) {
-        (TapeFileStatus::Dead, _) => return Ok(meaning),
+        (TapeFileStatus::Obsolete, _) => return Ok(meaning),
         (TapeFileStatus::Copy, Some(node)) => {
             if copies.iter().any(|copy| copy.vid == *vid) {
                 return Ok(meaning);
@@ -213,11 +213,11 @@ fn take_in(
                 core.store.set_content(found.file, content, found.created)?;
             }
         }
-        (TapeFileStatus::Later, Some(node)) => {
+        (TapeFileStatus::Newer, Some(node)) => {
             give_up_content(core, &node)?;
             core.store.set_content(found.file, content, found.created)?;
         }
-        (TapeFileStatus::NewFile | TapeFileStatus::Copy | TapeFileStatus::Later, _) => {
+        (TapeFileStatus::NewFile | TapeFileStatus::Copy | TapeFileStatus::Newer, _) => {
             add_nameless(core, found, context.now)?
         }
     }

@@ -113,7 +113,7 @@ pub(super) fn close(
         live.request = None;
         live.bytes_done = 0;
     }
-    info!(session = %session.id, drive = %session.drive, vid = %session.vid, "tape session ends");
+    info!(session = %session.id, drive = %session.drive, vid = %session.vid, "tape session ended");
     core.touch(Topic::Tape);
     core.touch(Topic::Jobs);
     Ok(())

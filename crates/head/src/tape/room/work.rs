@@ -119,7 +119,7 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         core.store.delete_session(row.id)?;
         return Ok(None);
     }
-    info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session begins");
+    info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session started");
     core.touch(Topic::Tape);
     Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
 }
