@@ -93,7 +93,7 @@ def test_a_full_disk_is_collected(make_facility: MakeFacility, tmp_path: Path) -
 def mirrored(tmp_path: Path) -> Iterator[tuple[Facility, list[Host]]]:
     """Run a head that stores nothing itself, and two disk servers of a pool with two copies."""
     with one_facility(tmp_path / "facility", **SMALL) as facility:
-        facility.expect_log(r"a scan found a difference|a damaged replica is no longer served|differs from the catalogue")
+        facility.expect_log(r"scan found a difference|a damaged replica is no longer served|differs from the catalogue")
         facility.keep_ports(https=True)
         facility.up()
         with hosts(facility, tmp_path, "d1", "d2") as servers:
@@ -124,7 +124,7 @@ def test_damage_is_found_and_repaired_from_the_other_replica(
 
 def test_damage_is_repaired_from_tape_and_the_only_copy_is_kept(make_facility: MakeFacility) -> None:
     facility = make_facility()
-    facility.expect_log(r"a scan found a difference|a damaged replica is no longer served")
+    facility.expect_log(r"scan found a difference|a damaged replica is no longer served")
     facility.up()
     facility.put_bytes(b"on tape" * 10_000, "/taped")
     facility.put_bytes(b"nowhere else" * 10_000, "/alone")

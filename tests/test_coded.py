@@ -241,7 +241,7 @@ def test_a_damaged_piece_is_made_anew(coded: tuple[Facility, list[Host]], tmp_pa
 
 def test_a_scan_finds_damaged_pieces_and_lost_ones(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     facility, servers = coded
-    facility.expect_log(r"a scan found a difference|replica is no longer served")
+    facility.expect_log(r"scan found a difference|replica is no longer served")
     content = os.urandom(MIB)
     facility.put_bytes(content, "/c/damaged")
     facility.put_bytes(content, "/c/lost")

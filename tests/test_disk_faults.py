@@ -23,7 +23,7 @@ SLOW = 90.0
 WORDS = (
     "silent for too long|in trouble|list of objects differs|mirror not written|copy failed|is damaged|no longer served"
     "|nothing is served from it|partition is"
-    "|a scan found a difference"
+    "|scan found a difference"
 )
 
 

@@ -55,7 +55,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
     """Run a facility that has something to show in each table."""
     directory = tmp_path_factory.mktemp("names")
     with one_facility(directory / "facility", **SMALL) as facility:
-        facility.expect_log("tape (request failed|session ended early)|a scan found a difference")
+        facility.expect_log("tape (request failed|session ended early)|scan found a difference")
         facility.keep_ports(https=True)
         facility.keep_trash("1d")
         facility.up()

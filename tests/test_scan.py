@@ -17,7 +17,7 @@ from host import hosts
 
 DISK = "disk1"
 EXPECTED = (
-    r"a scan found a difference",
+    r"scan found a difference",
     r"a replica is no longer served",
     # A recall reads the file anew; what was lost may have been asked for meanwhile.
     r"is not what its description says",

@@ -319,7 +319,7 @@ impl Apply for ReportScan {
             scan.found[finding.kind as usize] += u64::from(is_new);
             if is_new {
                 let (partition, object, kind) = (&self.partition, finding.object, finding.kind.as_str());
-                warn!(partition, %object, kind, detail = finding.detail, "a scan found a difference");
+                warn!(partition, %object, kind, detail = finding.detail, "scan found a difference");
             }
         }
         scan.looks = scan.looks.saturating_add(self.looks);

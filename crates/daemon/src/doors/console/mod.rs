@@ -55,7 +55,7 @@ pub fn page(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                div #lost role="alert" hidden { "disconnected: what you see is from " time #seen { "the start" } }
+                div #lost role="alert" hidden { "disconnected; this page shows the facility as of " time #seen { "the start" } }
                 main #live { (fragment(status, bill, events)) }
                 script { (PreEscaped(SCRIPT)) }
             }
