@@ -22,6 +22,8 @@ from stock import stock_server
 
 QUERY = 3001
 SIZE = 30_000_001
+COPIES_AT_ONCE = 32
+"""More wait for their turn; only a copy whose source is open takes one of these places."""
 
 
 @pytest.fixture(params=["debian", "newer"])
@@ -265,3 +267,28 @@ def test_a_client_that_is_killed_ends_its_copy(pair: tuple[Facility, Facility], 
 def test_servers_announce_that_they_make_copies(xrootd: Facility) -> None:
     assert run("xrdfs", xrootd.root, "query", "config", "tpc").out.strip() == "1"
     assert run("xrdfs", xrootd.root, "query", "config", "tpcdlg").out.strip() == "tpcdlg"
+
+
+def test_copies_whose_sources_are_on_tape_keep_nobody_back(pair: tuple[Facility, Facility], tmp_path: Path) -> None:
+    source, destination = pair
+    source.put(write_file(tmp_path / "f", 1000), "/f")
+    source.archive_and_evict("/f")
+    # Nothing brings it back.
+    for drive in source.status()["drives"]:
+        source.bp("admin", "drive", "disable", drive["name"])
+    local = write_file(tmp_path / "g", 1_000_000)
+    source.put(local, "/g")
+    where = source.root.removeprefix("root://")
+    with frames.Raw(source.root).login() as origin, frames.Raw(destination.root).login() as raw:
+        for number in range(COPIES_AT_ONCE + 1):
+            key = f"{number:010}"
+            offer = f"/f?tpc.key={key}&tpc.dst=127.0.0.1&tpc.stage=copy&tpc.ttl=60"
+            origin.request(frames.OPEN, struct.pack(">HH12x", 0, frames.READ_ONLY), offer.encode())
+            assert origin.answer().status != frames.ERROR
+            handle = opened(raw, f"/copy{number}", f"tpc.key={key}&tpc.src={where}&tpc.lfn=/f&tpc.stage=copy")
+            raw.request(frames.SYNC, handle)
+            assert raw.answer().status == frames.OK, "the copy has begun"
+        run("xrdcp", "-s", "--tpc", "only", source.url("/g"), destination.url("/g"))
+        raw.request(frames.SYNC, handle)
+        assert raw.answer().status == frames.WAIT_LATER, "the others still wait for their source"
+    assert destination.stat("/g")["checksums"]["adler32"] == adler32_of(local)
