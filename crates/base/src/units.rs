@@ -145,6 +145,18 @@ pub fn human_span(span: Millis) -> String {
     }
 }
 
+/// `span` as coarse as it can be read at a glance: `12 s`, `3 min`, `2 h 07 min`, `5 d 3 h`.
+#[must_use]
+pub fn coarse_span(span: Millis) -> String {
+    let seconds = span.0.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => human_span(span),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +174,8 @@ mod tests {
         }
         assert_eq!(human_bytes(1_610_612_736), "1.50 GiB");
         assert_eq!(human_span(Millis(185_000)), "3 min 05 s");
+        let coarse = [-5, 59_999, 185_000, 90_000_000, 200_000_000].map(|ms| coarse_span(Millis(ms)));
+        assert_eq!(coarse, ["0 s", "59 s", "3 min", "25 h 00 min", "2 d 7 h"]);
     }
 
     proptest! {

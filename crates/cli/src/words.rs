@@ -1,7 +1,8 @@
 //! How numbers, times and states are shown.
 
 use crate::{output::Tone, table::Cell};
-use base::{Millis, Timestamp, units::human_span};
+pub(crate) use base::units::coarse_span as span;
+use base::{Millis, Timestamp};
 use wire::control::{
     AwayHost, Entry, FileState, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
     VolumeState,
@@ -26,17 +27,6 @@ pub(crate) fn time(time: Timestamp) -> String {
 /// `2026-11-21 10:16:56 UTC`.
 pub(crate) fn exact_time(time: Timestamp) -> String {
     format!("{}:{:02} UTC", self::time(time), time.civil().second)
-}
-
-/// `12 s`, `3 min`, `2 h 07 min`, `5 d 3 h`.
-pub(crate) fn span(span: Millis) -> String {
-    let seconds = span.0.max(0) / 1000;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..172_800 => human_span(span),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
 }
 
 /// `73 %`; nothing of nothing is 0.
@@ -162,8 +152,6 @@ mod tests {
     #[test]
     fn times_and_shares() {
         assert_eq!(exact_time(Timestamp(784_111_777_123)), "1994-11-06 08:49:37 UTC");
-        assert_eq!(span(Millis(90_000_000)), "25 h 00 min");
-        assert_eq!(span(Millis(-5)), "0 s");
         assert_eq!(
             (percent(1, 0), percent(1, 3), percent(9, 3)),
             ("0 %".into(), "33 %".into(), "100 %".into())

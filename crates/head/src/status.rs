@@ -38,7 +38,7 @@ impl Apply for GetStatus {
         Ok(Status {
             name: core.facility.name.clone(),
             facility: core.facility.id.clone(),
-            root: format!("root://{}", core.config.server.root),
+            root: core.config.server.root_url(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             incarnation: core.facility.incarnation,
             now: context.now,

@@ -256,7 +256,7 @@ impl<'a> HeadHost<'a> {
             control: Control::at_socket(layout.root(), &self.facility.owner),
             authorities: self.handle.vouchers(),
             site: config.name.clone(),
-            facility: (format!("https://{}", self.server.https), is_open.then(|| endpoints.http.clone())),
+            facility: (self.server.https_url(), is_open.then(|| endpoints.http.clone())),
             prefix: String::new(),
         }
     }

@@ -190,10 +190,10 @@ impl<'a> MemberHost<'a> {
 
 fn endpoints(server: &DiskServer, head: &str, facility: String) -> Endpoints {
     Endpoints {
-        root: format!("root://{}", server.root),
+        root: server.root_url(),
         http: head.to_owned(),
-        roots: Some(format!("roots://{}", server.root)),
-        https: Some(format!("https://{}", server.https)),
+        roots: Some(server.roots_url()),
+        https: Some(server.https_url()),
         is_token_required: true,
         pid: std::process::id(),
         facility,

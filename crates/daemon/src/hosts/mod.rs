@@ -68,7 +68,7 @@ impl JoinService {
         let call = AddInvitation { hash: sha256(secret.as_bytes()), roles: wish.roles, expires };
         head.call(who, call).await?;
         let token = JoinToken {
-            head: format!("https://{}", self.head.https),
+            head: self.head.https_url(),
             facility: self.facility.id.clone(),
             authority: fingerprint(&self.authority_certificate().await?)?,
             secret,

@@ -93,23 +93,12 @@ fn hosts(out: &mut Exposition, status: &Status) {
     }
 }
 
-/// Phases of a drive with their labels.
-const PHASES: [(TapePhase, &str); 8] = [
-    (TapePhase::Idle, "idle"),
-    (TapePhase::Loading, "loading"),
-    (TapePhase::CheckingLabel, "checking_label"),
-    (TapePhase::Locating, "locating"),
-    (TapePhase::Transferring, "transferring"),
-    (TapePhase::Flushing, "flushing"),
-    (TapePhase::Unloading, "unloading"),
-    (TapePhase::Stuck, "stuck"),
-];
-
 fn tape(out: &mut Exposition, status: &Status) {
     out.family("drive_phase", Gauge, "1 for the phase that the drive is in.");
     for drive in &status.drives {
-        for (phase, word) in PHASES {
-            let labels = [("library", &*drive.library), ("drive", &*drive.name), ("phase", word)];
+        for phase in TapePhase::ALL {
+            let word = phase.as_str().replace(' ', "_");
+            let labels = [("library", &*drive.library), ("drive", &*drive.name), ("phase", &*word)];
             out.sample(&labels, u64::from(drive.phase == phase));
         }
     }
@@ -144,16 +133,11 @@ fn volumes(out: &mut Exposition, counts: &[VolumeCount]) {
 fn requests(out: &mut Exposition, status: &Status) {
     let counts = &status.counts.requests;
     out.family("tape_requests", Gauge, "Tape requests that are not done, by kind and state.");
-    let states = [
-        (RequestState::Queued, "queued"),
-        (RequestState::Active, "active"),
-        (RequestState::Failed, "failed"),
-    ];
     for kind in [RequestKind::Archive, RequestKind::Recall] {
-        for (state, word) in states {
+        for state in RequestState::ALL {
             let of_state = counts.iter().filter(|one| one.kind == kind && one.state == state);
             let number: u64 = of_state.map(|one| one.requests).sum();
-            out.sample(&[("kind", kind.as_str()), ("state", word)], number);
+            out.sample(&[("kind", kind.as_str()), ("state", state.as_str())], number);
         }
     }
     let help = "How long the oldest request that has not failed has waited.";

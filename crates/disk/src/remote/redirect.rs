@@ -29,7 +29,7 @@ impl RedirectTarget {
     /// For clients of the HTTP door: where `path`, escaped for a URL, is to be asked for.
     #[must_use]
     pub fn location(&self, path: &str) -> String {
-        format!("https://{}{path}?{}={}", self.server.https, capability::PARAMETER, self.signed)
+        format!("{}{path}?{}={}", self.server.https_url(), capability::PARAMETER, self.signed)
     }
 }
 

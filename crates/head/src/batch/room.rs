@@ -71,7 +71,7 @@ impl Apply for RegisterWorker {
             }
         }
         core.touch(Topic::Jobs);
-        Ok(WorkerOrders { drop, root: format!("root://{}", core.config.server.root) })
+        Ok(WorkerOrders { drop, root: core.config.server.root_url() })
     }
 }
 
@@ -285,7 +285,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
             checksums: node.checksums.ok_or_else(lost)?,
         });
     }
-    let outputs = format!("root://{}", core.config.server.root);
+    let outputs = core.config.server.root_url();
     Ok(JobOrder {
         run: job.run(),
         owner: job.owner.clone(),

@@ -447,7 +447,7 @@ impl Core {
         let signed = self.config.keys.sign(server, &right);
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
-        Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))
+        Ok(format!("{}/{path}?{PARAMETER}={signed}", partition.server.root_url()))
     }
 }
 

@@ -26,6 +26,18 @@ pub enum TapePhase {
 }
 
 impl TapePhase {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Idle,
+        Self::Loading,
+        Self::CheckingLabel,
+        Self::Locating,
+        Self::Transferring,
+        Self::Flushing,
+        Self::Unloading,
+        Self::Stuck,
+    ];
+
     /// The word people read.
     #[must_use]
     pub fn as_str(self) -> &'static str {

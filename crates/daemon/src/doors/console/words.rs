@@ -1,9 +1,7 @@
 //! How numbers, times and states are shown.
 
-use base::{
-    Civil, Millis, Timestamp,
-    units::{human_span, noun},
-};
+pub(super) use base::units::coarse_span as span;
+use base::{Civil, Timestamp, units::noun};
 use maud::{Markup, html};
 use wire::control::{JobState, RequestInfo, RequestState, TapePhase, VolumeState};
 
@@ -117,17 +115,6 @@ pub(super) fn clock(now: Timestamp, then: Timestamp) -> String {
 /// How long ago `then` was: `12 s`, `3 min`, `2 h 07 min`, `5 d 3 h`.
 pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
     span(now - then)
-}
-
-/// A span, coarse enough to be read at a glance.
-pub(super) fn span(span: Millis) -> String {
-    let seconds = span.0.max(0) / 1000;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..172_800 => human_span(span),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
 }
 
 /// The colour of a drive's phase.

@@ -258,6 +258,21 @@ pub enum RequestState {
     Failed,
 }
 
+impl RequestState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Queued, Self::Active, Self::Failed];
+
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Active => "active",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// One row of the tape queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestInfo {
@@ -293,12 +308,7 @@ impl RequestInfo {
     /// The word people read for where it is in its life.
     #[must_use]
     pub fn state_word(&self) -> &'static str {
-        match self.state {
-            RequestState::Active => "active",
-            RequestState::Failed => "failed",
-            RequestState::Queued if self.waits_for_retry() => "retry",
-            RequestState::Queued => "queued",
-        }
+        if self.waits_for_retry() { "retry" } else { self.state.as_str() }
     }
 }
 

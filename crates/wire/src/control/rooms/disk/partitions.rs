@@ -15,6 +15,26 @@ pub struct DiskServer {
     pub https: String,
 }
 
+impl DiskServer {
+    /// URL of its XRootD door, without a path: `root://host:port`.
+    #[must_use]
+    pub fn root_url(&self) -> String {
+        format!("root://{}", self.root)
+    }
+
+    /// The same for clients that insist on TLS: `roots://host:port`.
+    #[must_use]
+    pub fn roots_url(&self) -> String {
+        format!("roots://{}", self.root)
+    }
+
+    /// URL of its HTTP door with TLS, without a path: `https://host:port`.
+    #[must_use]
+    pub fn https_url(&self) -> String {
+        format!("https://{}", self.https)
+    }
+}
+
 /// A disk server announces a partition, when it starts and when the head does not know it.
 ///
 /// Every write on it that began in an earlier boot of the disk server is over: its object is abandoned.
