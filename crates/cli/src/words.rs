@@ -52,7 +52,7 @@ pub(crate) fn file_state(state: Option<FileState>) -> Cell {
     let Some(state) = state else { return Cell::from("") };
     let tone = match state {
         FileState::Online | FileState::Both => Tone::Plain,
-        FileState::Writing => Tone::Blue,
+        FileState::Writing | FileState::Live => Tone::Blue,
         FileState::Nearline => Tone::Wait,
         FileState::OutOfReach | FileState::Lost => Tone::Bad,
     };

@@ -65,7 +65,7 @@ fn live(partition: &Partition, promise: &RefCell<Promise>) -> Result<()> {
     Ok(())
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -120,7 +120,10 @@ fn check(directory: &Path, promise: Promise, when: &str) {
 }
 
 /// Runs `body` with `hook` before every durable step.
-fn with_steps<T>(hook: impl FnMut(&str) -> io::Result<()> + 'static, body: impl FnOnce() -> T) -> T {
+pub(crate) fn with_steps<T>(
+    hook: impl FnMut(&str) -> io::Result<()> + 'static,
+    body: impl FnOnce() -> T,
+) -> T {
     BEFORE_STEP.with_borrow_mut(|slot| *slot = Some(Box::new(hook)));
     let result = body();
     BEFORE_STEP.with_borrow_mut(|slot| *slot = None);

@@ -13,6 +13,8 @@
 //! partition.json          who owns it; the lock that keeps a second daemon out
 //! incoming/ID             an object that is being written
 //! incoming/ID.json        its description, just before the commit
+//! live/ID                 an object that changes in place
+//! live/ID.fences          which writes to it are refused
 //! objects/XX/ID           a committed object; XX is the low byte of ID in hex
 //! objects/XX/ID.json      its description
 //! quarantine/             objects that were set aside: nobody reads or deletes them
@@ -33,6 +35,7 @@ pub mod upkeep;
 pub use io::ring::Wanted;
 pub use object::{
     list::{Entry, EntryState},
+    live::LiveObject,
     partition::Partition,
     partition_state::WITHDRAWN_MAX,
     reader::ObjectReader,

@@ -8,10 +8,11 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 use wire::control::{
-    AbandonWrite, AskObjects, BeginAdopted, BeginWrite, Call, CatalogueWindow, CommitWrite, CompareCatalogue,
-    CompareObjects, CopyEnded, EndAdopted, FreeSpace, GetPieces, MendFinding, NextAdoption, NextCopies,
-    NextFindings, NextRemovals, NextScan, ObjectsRemoved, PlaceMirrors, RegisterPartition, ReportAdoption,
-    ReportDamage, ReportMissing, ReportScan, ReportSpace, ReportUse, RollCall, Tend, WithdrawAdopted,
+    AbandonWrite, AskObjects, BeginAdopted, BeginLive, BeginWrite, Call, CatalogueWindow, CommitWrite,
+    CompareCatalogue, CompareObjects, CopyEnded, EndAdopted, FreeSpace, GetPieces, LiveFenced, LiveSealed,
+    MendFinding, NextAdoption, NextCopies, NextFindings, NextLiveOrders, NextRemovals, NextScan,
+    ObjectsRemoved, PlaceMirrors, RegisterPartition, ReportAdoption, ReportDamage, ReportMissing, ReportScan,
+    ReportSpace, ReportUse, RollCall, Tend, WithdrawAdopted,
 };
 
 /// How long [`Head::insist`] repeats a call: longer than a restart of the head takes, shorter than clients wait.
@@ -40,8 +41,8 @@ macro_rules! head_port {
 }
 
 head_port! {
-    AbandonWrite, AskObjects, BeginAdopted, BeginWrite, CatalogueWindow, CommitWrite, CompareCatalogue, CompareObjects, CopyEnded, EndAdopted, FreeSpace,
-    GetPieces, MendFinding, NextAdoption, NextCopies, NextFindings, NextRemovals, NextScan, ObjectsRemoved, PlaceMirrors,
+    AbandonWrite, AskObjects, BeginAdopted, BeginLive, BeginWrite, CatalogueWindow, CommitWrite, CompareCatalogue, CompareObjects, CopyEnded, EndAdopted, FreeSpace,
+    GetPieces, LiveFenced, LiveSealed, MendFinding, NextAdoption, NextCopies, NextFindings, NextLiveOrders, NextRemovals, NextScan, ObjectsRemoved, PlaceMirrors,
     RegisterPartition, ReportAdoption, ReportDamage, ReportMissing, ReportScan, ReportSpace, ReportUse,
     RollCall, Tend, WithdrawAdopted,
 }

@@ -371,6 +371,7 @@ proptest! {
         disk::object::list::fuzz_name(name.as_bytes());
         disk::object::partition::fuzz_identity(&data);
         disk::object::index::fuzz_index(&data);
+        disk::object::live::fuzz_fences(&data);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod namespace;
 pub mod pool;
 mod recovery;
 mod scan;
+mod share;
 mod status;
 pub mod store;
 mod tape;

@@ -35,6 +35,10 @@ pub(crate) enum Awaited {
     Job(JobId),
     /// Which disk servers answer.
     Hosts,
+    /// What the session of a mount is to return.
+    Mount(share::ClientId),
+    /// What disk servers are to do with live objects.
+    LiveOrders,
 }
 
 /// All who wait, by what they wait for.

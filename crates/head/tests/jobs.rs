@@ -8,8 +8,8 @@ use base::{ErrorKind, JobId, Millis};
 use sim::{Mishap, World};
 use support::*;
 use wire::control::{
-    AwaitJobs, Call, CancelJob, FileState, GetBill, GetStatus, JobExit, JobLog, JobRun, JobSpec, JobStarted,
-    JobState, JobUsers, Jobs, RegisterWorker, Submit,
+    AwaitJobs, Call, CancelJob, FileState, GetBill, GetShares, GetStatus, JobExit, JobLog, JobRun, JobSpec,
+    JobStarted, JobState, JobUsers, Jobs, RegisterWorker, SetShare, Submit,
 };
 
 fn spec(cpus: u32) -> JobSpec {
@@ -394,7 +394,50 @@ fn owners_take_turns_and_slots_are_never_overcommitted() {
     let next = orders(&mut world, &runs[..1]).start;
     assert_eq!(next.iter().map(|order| order.run.job).collect::<Vec<_>>(), [ada[1]]);
     let waits = job(&mut world, ada[2]).reason.unwrap();
-    assert_eq!(waits, "waits for 1 of the CPU slots; 2 of 2 busy");
+    let place = "no job goes before it; group ada (share 1) has used 0.0 s of slot time lately";
+    assert_eq!(waits, format!("waits for 1 of the CPU slots; 2 of 2 busy; {place}"));
+}
+
+/// Starts and ends a run for each free slot again and again; yields how many went to each of two users.
+fn serve(world: &mut World, rounds: usize) -> [usize; 2] {
+    let (mut runs, mut served) = (Vec::new(), [0, 0]);
+    for _ in 0..rounds {
+        let start = orders(world, &runs).start;
+        for order in &start {
+            served[usize::from(order.owner == "bob")] += 1;
+        }
+        runs.extend(start.iter().map(|order| order.run));
+        world.advance(Millis::from_seconds(60));
+        let ended = runs.remove(0);
+        end_run(world, ended, JobExit::Code(0));
+    }
+    served
+}
+
+/// What all groups have used.
+fn group_seconds(world: &mut World) -> f64 {
+    let shares = world.user(GetShares {}).unwrap().shares;
+    shares.iter().filter(|share| share.user.is_none()).map(|share| share.used_seconds).sum()
+}
+
+#[test]
+fn slots_are_given_by_share_and_what_was_used_outlives_the_head() {
+    let mut world = world();
+    let set = |share| SetShare { group: "ada".into(), user: None, share };
+    assert_eq!(refusal(world.call(user("ada"), set(9.0))), ErrorKind::Permission);
+    assert_eq!(refusal(world.user(set(-1.0))), ErrorKind::Invalid);
+    world.user(set(3.0)).unwrap();
+    for _ in 0..100 {
+        submit_as(&mut world, "ada", 1);
+        submit_as(&mut world, "bob", 1);
+    }
+    let [ada, bob] = serve(&mut world, 80);
+    assert!((55..=65).contains(&ada), "{ada} to {bob}");
+    let before = group_seconds(&mut world);
+    world.crash();
+    let after = group_seconds(&mut world);
+    assert!((after - before).abs() < 5.0, "{before} and {after}");
+    assert!((after - 2.0 * 80.0 * 60.0).abs() < 200.0, "two slots for 80 minutes: {after}");
 }
 
 #[test]

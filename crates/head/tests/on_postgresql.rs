@@ -28,6 +28,8 @@ mod hosts;
 mod job_users;
 #[path = "jobs.rs"]
 mod jobs;
+#[path = "mounts.rs"]
+mod mounts;
 #[path = "namespace.rs"]
 mod namespace;
 #[path = "pools.rs"]

@@ -167,6 +167,24 @@ impl FileGrants {
         }
     }
 
+    /// Asks the grants to write of all others back: somebody wants to know what they have written.
+    pub fn recall_writers(&mut self, but: Option<ClientId>) {
+        let writers =
+            self.grants.iter_mut().filter(|grant| grant.mode == Mode::Write && Some(grant.client) != but);
+        for grant in writers.filter(|grant| grant.stage == Stage::Held) {
+            grant.stage = Stage::Recalled;
+        }
+    }
+
+    /// What the file had is replaced by something else, and the objects that could be written to are gone: grants to write are over,
+    /// and what was cached is asked back.
+    pub fn content_replaced(&mut self) {
+        self.grants.retain(|grant| grant.mode == Mode::Read);
+        for grant in self.grants.iter_mut().filter(|grant| grant.stage == Stage::Held) {
+            grant.stage = Stage::Recalled;
+        }
+    }
+
     /// A client is evicted: all its grants end.
     pub fn evict(&mut self, client: ClientId) {
         for grant in self.grants.iter_mut().filter(|grant| grant.client == client) {

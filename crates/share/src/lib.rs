@@ -9,6 +9,7 @@
 //!
 //! - [`FileGrants`]: the grants of one file, as the head keeps them. Start reading there.
 //! - [`Fences`]: what a disk server refuses for one object.
+//! - [`FileLocks`]: who has locked which bytes of one file.
 //! - [`Session`]: a client as the head sees it: live, silent, or evicted.
 //!
 //! Everything here is pure: no clock, no network, no disk. `tests/model` checks this very code in all orders of events that a bad
@@ -16,10 +17,12 @@
 
 mod fences;
 mod grants;
+mod locks;
 mod session;
 
 pub use fences::{Fence, Fences, Refusal};
 pub use grants::{Answer, Ended, FileGrants, Grant, Mode, ServerId, Stage};
+pub use locks::{FileLocks, Lock, LockMode, LockOwner};
 pub use session::{Session, Standing};
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +39,10 @@ macro_rules! counter {
             /// The one after it.
             #[must_use]
             pub fn next(self) -> Self { Self(self.0 + 1) }
+        }
+
+        impl From<u64> for $name {
+            fn from(number: u64) -> Self { Self(number) }
         }
 
         impl fmt::Display for $name {

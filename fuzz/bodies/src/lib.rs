@@ -39,6 +39,7 @@ targets! {
     "digest" => wire::http::digest::fuzz_digest,
     "expect" => wire::xrd::fuzz_expectation,
     "expr" => ntuple::expr::fuzz_expr,
+    "fences" => disk::object::live::fuzz_fences,
     "foreign" => wire::auth::token::issued::fuzz_foreign,
     "identity" => disk::object::partition::fuzz_identity,
     "index" => disk::object::index::fuzz_index,

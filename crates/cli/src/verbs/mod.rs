@@ -30,10 +30,12 @@ pub(crate) mod head;
 pub(crate) mod host;
 pub(crate) mod jobs;
 pub(crate) mod key;
+pub(crate) mod lease;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mkdir;
+pub(crate) mod mount;
 pub(crate) mod mv;
 pub(crate) mod pool;
 pub(crate) mod project;
@@ -46,6 +48,7 @@ pub(crate) mod rm;
 pub(crate) mod rmdir;
 pub(crate) mod scan;
 pub(crate) mod settle;
+pub(crate) mod shares;
 pub(crate) mod stage;
 pub(crate) mod stat;
 pub(crate) mod status;
@@ -54,6 +57,7 @@ pub(crate) mod token;
 pub(crate) mod trash;
 pub(crate) mod tree;
 pub(crate) mod trust;
+pub(crate) mod umount;
 pub(crate) mod up;
 pub(crate) mod volumes;
 pub(crate) mod wait;
@@ -92,11 +96,14 @@ macro_rules! verbs {
 pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
     (
         "Files",
-        verbs![ls, stat, find, du, tree, put, get, cat, cp, mkdir, rmdir, mv, rm, trash, chmod, chown, grant],
+        verbs![
+            ls, stat, find, du, tree, put, get, cat, cp, mkdir, rmdir, mv, rm, trash, chmod, chown, grant,
+            mount, umount, lease
+        ],
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
     ("Jobs", verbs![submit, jobs, log, cancel, why]),
-    ("Accounts", verbs![account, bill, quota, project]),
+    ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, admin]),
     ("Security (operators)", verbs![token, trust, key, audit]),

@@ -13,7 +13,7 @@ use base::{
 use clap::Subcommand;
 use wire::control::{
     Call, Done, FindingInfo, FindingKind, GetFindings, GetScans, RepairScan, ResumeScan, ScanInfo, ScanPace,
-    ScanState, ScanWork, StartScan, StopScan,
+    ScanState, StartScan, StopScan,
 };
 
 /// An object that was changed later than this is left alone by repairs.

@@ -253,6 +253,7 @@ fn keep_partition(janitor: Janitor, copier: Copier, host: &Host<'_>) {
     chores.spawn("copier", copier.keep(chores.token()));
     let allowed = &host.config.disk.adopt;
     chores.spawn("adopt", janitor.adopter(allowed, &host.clock, chores.token()).keep());
+    chores.spawn("live", janitor.live_keeper(&host.clock).keep(chores.token()));
     chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
 }

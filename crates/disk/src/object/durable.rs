@@ -50,6 +50,12 @@ pub(crate) fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
+/// Makes the content and the mode of an object durable.
+pub(crate) fn sync_all(file: &File) -> io::Result<()> {
+    step("sync file")?;
+    file.sync_all()
+}
+
 /// Renames within one file system; the caller syncs both directories.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     step("rename")?;

@@ -234,6 +234,9 @@ pub(crate) fn used_bytes(directory: &Path) -> Result<u64> {
             used = used.saturating_add(found.data.unwrap_or(0));
         }
     }
+    for found in scan(&directory.join("live")).map_err(failed)?.objects.values() {
+        used = used.saturating_add(found.data.unwrap_or(0));
+    }
     Ok(used)
 }
 

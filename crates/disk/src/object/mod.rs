@@ -7,6 +7,7 @@ pub(crate) mod durable;
 pub mod erasure;
 pub mod index;
 pub mod list;
+pub mod live;
 pub mod partition;
 pub(crate) mod partition_state;
 pub mod reader;

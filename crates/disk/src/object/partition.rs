@@ -12,6 +12,7 @@ use crate::{
         durable,
         index::Index,
         list::{self, Entry},
+        live::LiveObjects,
         reader::ObjectReader,
         space::{Account, FULL_HINT, Limits, Space},
         writer::ObjectWriter,
@@ -38,6 +39,7 @@ use wire::media::object::ObjectInfo;
 const VERSION: u32 = 1;
 const OBJECTS: &str = "objects";
 const INCOMING: &str = "incoming";
+const LIVE: &str = "live";
 /// Half of the readers that are kept open: what an analysis of a thousand files goes over again and again.
 const READERS_KEPT_MAX: usize = 1024;
 /// Of the files that this process may have open, half of the kept readers may be this part.
@@ -69,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     /// Objects with a live writer, and the bytes of the free space that each has taken. A short lock, never held during I/O.
     writing: Mutex<HashMap<ObjectId, Arc<AtomicU64>>>,
+    /// Objects that change in place and are open.
+    pub(crate) live: LiveObjects,
     /// Objects are read and written past the page cache.
     is_direct: AtomicBool,
     _lock: Lock,
@@ -132,6 +136,7 @@ impl Partition {
                 directory: directory.to_owned(),
                 identity,
                 writing: Mutex::default(),
+                live: LiveObjects::default(),
                 is_direct: AtomicBool::new(false),
                 _lock: lock,
             }),
@@ -159,16 +164,7 @@ impl Partition {
 
     /// Refuses a directory that is not this partition any more: its file system is gone, and what lay there is not lost.
     pub fn check_in_place(&self) -> Result<()> {
-        match read_identity(&self.shared.directory) {
-            Ok((identity, _)) if identity == self.shared.identity => Ok(()),
-            other => {
-                let (name, directory) = (self.shared.name(), base::tail(&self.shared.directory));
-                let cause = other
-                    .map_or_else(|failure| failure.what, |_| "another partition is mounted there".into());
-                let what = format!("partition {name} is no longer in {directory}: {cause}");
-                Err(Failure::unavailable(what).hint("is its file system mounted?"))
-            }
-        }
+        self.shared.check_in_place()
     }
 
     /// Looks before and after `work` whether this partition is in its place: what is not seen may lie on a file system that is not
@@ -252,6 +248,20 @@ impl Partition {
 }
 
 impl Shared {
+    /// Refuses a directory that is not this partition any more.
+    pub(crate) fn check_in_place(&self) -> Result<()> {
+        match read_identity(&self.directory) {
+            Ok((identity, _)) if identity == self.identity => Ok(()),
+            other => {
+                let (name, directory) = (self.name(), base::tail(&self.directory));
+                let cause = other
+                    .map_or_else(|failure| failure.what, |_| "another partition is mounted there".into());
+                let what = format!("partition {name} is no longer in {directory}: {cause}");
+                Err(Failure::unavailable(what).hint("is its file system mounted?"))
+            }
+        }
+    }
+
     fn writing(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AtomicU64>>> {
         // A map of numbers is sound after any panic.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)

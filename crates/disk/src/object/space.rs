@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Growth of one object between two looks at the file system: the call is cheap, but not per write.
-const LOOK_EVERY_BYTES: u64 = 16 << 20;
+pub(crate) const LOOK_EVERY_BYTES: u64 = 16 << 20;
 
 /// What a partition may use of its file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,12 +72,15 @@ impl Account {
         // Looked at when the growth enters a new step, and for every large piece.
         let is_new_step = claimed == 0 || claimed / LOOK_EVERY_BYTES != end / LOOK_EVERY_BYTES;
         if is_new_step {
-            let free = self.file_system()?.free_bytes;
-            if free < more {
-                return Err(self.full(more, free));
-            }
+            self.check_free(more)?;
         }
         self.take_share(more)
+    }
+
+    /// Refuses if the file system does not have `more` bytes above the reserve.
+    pub(crate) fn check_free(&self, more: u64) -> Result<()> {
+        let free = self.file_system()?.free_bytes;
+        if free < more { Err(self.full(more, free)) } else { Ok(()) }
     }
 
     /// Takes of the share what lies on the file system already; all or nothing.

@@ -14,6 +14,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::unix::fs::FileExt,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 use tracing::{debug, warn};
@@ -408,14 +409,24 @@ impl ObjectWriter {
 
 /// Puts the description, then the data into place. Until the last line is durable nothing was promised.
 pub(crate) fn publish(shared: &Shared, info: &ObjectInfo) -> io::Result<()> {
+    let (data, description) = (shared.incoming_data(info.object), shared.incoming_description(info.object));
+    publish_from(shared, info, (&data, &description), &shared.incoming())
+}
+
+/// The same with data that lie in another directory `from`, where the description is written first, too.
+pub(crate) fn publish_from(
+    shared: &Shared,
+    info: &ObjectInfo,
+    (data, new_description): (&Path, &Path),
+    from: &Path,
+) -> io::Result<()> {
     let (object, home) = (info.object, shared.home(info.object));
-    let new_description = shared.incoming_description(object);
-    durable::write_synced(&new_description, &info.encode())?;
+    durable::write_synced(new_description, &info.encode())?;
     durable::make_directory(&home)?;
-    durable::rename(&new_description, &shared.description(object))?;
-    durable::rename(&shared.incoming_data(object), &shared.data(object))?;
+    durable::rename(new_description, &shared.description(object))?;
+    durable::rename(data, &shared.data(object))?;
     durable::sync_directory(&home)?;
-    durable::sync_directory(&shared.incoming())?;
+    durable::sync_directory(from)?;
     shared.index.note_new(shared, info);
     Ok(())
 }

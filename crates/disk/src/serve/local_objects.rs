@@ -1,6 +1,7 @@
 //! Objects of this host, opened for doors: by a grant of the head, or by a capability.
 
 mod capability;
+mod live;
 mod withdrawn;
 mod writing;
 
@@ -23,7 +24,7 @@ use crate::{
     },
 };
 use base::{Clock, ErrorKind, Failure, ObjectId, Result, Timestamp};
-pub use capability::{CapFile, CapOpen, is_outdated};
+pub use capability::{CapFile, CapOpen, is_live, is_outdated};
 use net::{blocking, shutdown::Shutdown};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Semaphore;

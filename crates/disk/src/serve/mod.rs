@@ -3,6 +3,7 @@
 pub mod begin_write;
 pub mod checksums;
 pub mod free_space;
+pub mod live_file;
 pub mod local_objects;
 pub mod open_file;
 pub mod traffic;

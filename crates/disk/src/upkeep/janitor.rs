@@ -9,7 +9,7 @@ use crate::{
         local_objects::{Fence, Objects, WithdrawnObjects, Writing},
         usage::Uses,
     },
-    upkeep::{adoption::Adopter, catalogue_check::SeenCatalogues, scan::Scanner},
+    upkeep::{adoption::Adopter, catalogue_check::SeenCatalogues, live_orders::LiveKeeper, scan::Scanner},
 };
 use base::{Clock, ErrorKind, Millis, ObjectId, Result};
 use net::{blocking, shutdown::Token};
@@ -92,6 +92,11 @@ impl Janitor {
     /// Scans the partition when the head says so.
     pub fn scanner(&self, token: Token) -> Scanner {
         Scanner::new(self.head.clone(), Arc::clone(&self.partition), token)
+    }
+
+    /// Fences and seals live objects of the partition when the head says so.
+    pub fn live_keeper(&self, clock: &Clock) -> LiveKeeper {
+        LiveKeeper::new(self.head.clone(), Arc::clone(&self.partition), clock)
     }
 
     /// Adopts files below `allowed` when the head says so.

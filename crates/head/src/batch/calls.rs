@@ -3,6 +3,7 @@
 use super::{
     finish, pin_holder, reason,
     refusals::{Submitter, nobody_runs},
+    shares::place,
     slots_text,
 };
 use crate::{
@@ -279,9 +280,15 @@ pub(super) fn known(core: &Core, id: JobId) -> Result<JobRow> {
 }
 
 fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInfo>> {
-    let slots = slots_text(core, context.now)?;
+    let (slots, is_one) = (slots_text(core, context.now)?, rows.len() == 1);
     let info = |row: JobRow| {
-        let info = row.info(reason(core, &row, &slots, context.now)?);
+        let mut why = reason(core, &row, &slots, context.now)?;
+        if is_one && row.state == JobState::Queued {
+            // Of many it would cost a walk through the queue for each.
+            let place = place(core, &row, context.now)?;
+            why = why.map(|why| format!("{why}; {place}"));
+        }
+        let info = row.info(why);
         Ok(if is_owner(&row, context) { info } else { without_environment(info) })
     };
     rows.into_iter().map(info).collect()

@@ -1,22 +1,26 @@
 //! Jobs: held until their inputs are online, run, archived, done.
 
 mod calls;
+mod fair_share;
 mod output;
 mod plan;
 mod refusals;
 mod room;
+mod shares;
 
 pub(crate) use calls::without_environment;
 pub(crate) use output::Outputs;
 pub(crate) use refusals::Refusals;
 pub(crate) use room::host_removed;
 
+use plan::Candidate;
+
 use crate::{
     Context, Core, Topic,
     hosts::presence,
     namespace::path_of,
     pool,
-    store::{JobFileRole, JobRow},
+    store::{JobFileRole, JobRow, Member},
     tape,
 };
 use base::{Failure, FileId, FilePath, JobId, Millis, Result, Timestamp};
@@ -117,6 +121,30 @@ pub(crate) fn file_removed(core: &mut Core, context: &Context, file: FileId, pat
     Ok(())
 }
 
+/// Writes a job. When it takes its slots, or gives them back, the usage of its owner changes.
+fn save(core: &mut Core, job: &JobRow, now: Timestamp) -> Result<()> {
+    let slots = |job: &JobRow| if job.state == JobState::Running { job.spec.resources.cpus } else { 0 };
+    let before = core.store.job(job.id)?.as_ref().map_or(0, slots);
+    core.store.save_job(job)?;
+    let change = f64::from(slots(job)) - f64::from(before);
+    if change != 0.0 {
+        core.store.change_slots(&member(job), change, now)?;
+    }
+    Ok(())
+}
+
+/// Whose share a job is counted to: its first group was proven when it was submitted.
+fn member(job: &JobRow) -> Member {
+    let group = job.groups.first().unwrap_or(&job.owner);
+    Member { group: group.clone(), user: job.owner.clone() }
+}
+
+/// A job as plans see it.
+fn candidate(job: &JobRow) -> Candidate {
+    let wish = job.spec.resources;
+    Candidate { id: job.id, member: member(job), cpus: wish.cpus, memory: wish.memory_bytes }
+}
+
 /// Ends a job: its pins go, its state is final.
 fn finish(
     core: &mut Core,
@@ -129,7 +157,7 @@ fn finish(
     job.state = state;
     job.reason = reason;
     job.ended = Some(context.now);
-    core.store.save_job(&job)?;
+    save(core, &job, context.now)?;
     core.store.release_pins_of(&pin_holder(job.id))?;
     core.touch(Topic::Jobs);
     core.touch(Topic::Files);

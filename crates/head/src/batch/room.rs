@@ -3,8 +3,8 @@
 use super::{
     WorkerLive,
     calls::known,
-    finish,
-    plan::{Candidate, Slots, dispatch},
+    candidate, finish,
+    plan::{Slots, dispatch},
     refusals::refusal,
 };
 use crate::{
@@ -20,7 +20,6 @@ use base::{
     ErrorKind, Failure, FilePath, Millis, Result,
     limits::{CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_TEXT_BYTES_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
 };
-use std::collections::HashMap;
 use tracing::info;
 use wire::{
     auth::token::{Claims, Scopes, enrolment},
@@ -154,7 +153,7 @@ fn forgotten(core: &mut Core, context: &Context, mut job: JobRow, why: String) -
     job.state = JobState::Queued;
     job.worker = None;
     job.started = None;
-    core.store.save_job(&job)?;
+    super::save(core, &job, context.now)?;
     Ok(())
 }
 
@@ -205,7 +204,6 @@ impl Apply for NextJob {
 /// Gives queued jobs to a worker, as far as its slots go.
 fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<()> {
     let active = core.store.active_jobs()?;
-    let mut busy: HashMap<String, u32> = HashMap::new();
     let mut slots = Slots {
         cpus: worker.cpus,
         cpus_free: worker.cpus,
@@ -221,15 +219,16 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
                     slots.cpus_free = slots.cpus_free.saturating_sub(wish.cpus);
                     slots.memory_free = slots.memory_free.saturating_sub(wish.memory_bytes);
                 }
-                *busy.entry(job.owner).or_default() += wish.cpus;
             }
             JobState::Queued if core.live.jobs_held_back.contains(&job.id) => {}
-            JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => queue
-                .push(Candidate { id: job.id, owner: job.owner, cpus: wish.cpus, memory: wish.memory_bytes }),
+            JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => {
+                queue.push(candidate(&job));
+            }
             _ => {}
         }
     }
-    for id in dispatch(slots, queue, busy) {
+    let fair = (*core.store.fair_share()?).clone();
+    for id in dispatch(slots, queue, fair, context.now) {
         let mut job = known(core, id)?;
         if hold_back(core, context, &job)? {
             continue;
@@ -239,7 +238,7 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
         job.has_begun = false;
         job.attempt += 1;
         job.started = Some(context.now);
-        core.store.save_job(&job)?;
+        super::save(core, &job, context.now)?;
         core.touch(Topic::Jobs);
         info!(job = %id, worker = worker.name, attempt = job.attempt, "job given to worker");
     }
@@ -306,7 +305,7 @@ impl Apply for JobStarted {
             }
             job.run_as = self.run_as;
             job.not_enforced = self.not_enforced;
-            core.store.save_job(&job)?;
+            super::save(core, &job, context.now)?;
             core.touch(Topic::Jobs);
         }
         Ok(Done {})
@@ -389,7 +388,7 @@ fn refused(core: &mut Core, context: &Context, mut job: JobRow, why: Failure) ->
     }
     job.state = JobState::Queued;
     job.started = None;
-    core.store.save_job(&job)?;
+    super::save(core, &job, context.now)?;
     core.touch(Topic::Jobs);
     Ok(Done {})
 }
@@ -418,7 +417,7 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<Fi
     }
     if job.spec.archive && core.store.job_files_missing(job.id, JobFileRole::Output)? > 0 {
         job.state = JobState::Archiving;
-        core.store.save_job(&job)?;
+        super::save(core, &job, context.now)?;
         // The process is over; its inputs may go.
         core.store.release_pins_of(&super::pin_holder(job.id))?;
         core.touch(Topic::Jobs);

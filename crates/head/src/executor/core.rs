@@ -10,6 +10,7 @@ use crate::{
     hosts::presence::{self, HostLive},
     pool,
     recovery::restored::Progress,
+    share,
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
     trash::TrashPolicy,
@@ -147,6 +148,8 @@ pub(crate) struct Live {
     pub(crate) losses: u32,
     /// What happened lately.
     pub(crate) events: EventRing,
+    /// What mounts are to return, and disk servers to do with live objects.
+    pub(crate) share: share::ShareLive,
     /// Since when files have had too few copies, and whether that was said.
     pub(crate) repair: Option<(Timestamp, bool)>,
 }
@@ -239,6 +242,13 @@ impl Core {
     #[must_use]
     pub fn with_trash(mut self, policy: TrashPolicy) -> Self {
         self.trash = policy;
+        self
+    }
+
+    /// Says after which time what somebody has used of the CPU slots counts half.
+    #[must_use]
+    pub fn with_half_life(self, half_life: Millis) -> Self {
+        self.store.set_half_life(half_life);
         self
     }
 

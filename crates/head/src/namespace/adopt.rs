@@ -243,7 +243,7 @@ fn place(
 
 /// A name that is taken: perhaps by the very same file.
 fn known(partition: &str, node: &Node, path: &FilePath) -> Result<AdoptionPlace> {
-    if node.checksums.is_none() {
+    if node.is_unwritten() {
         return Err(Failure::locked(format!("{path} is being written or reserved by {}", node.owner)));
     }
     let held = node.online().find(|replica| replica.partition == partition);
@@ -371,7 +371,7 @@ fn abandon(core: &mut Core, object: ObjectId) -> Result<()> {
     let replica = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Writing);
     let Some(replica) = replica else { return Ok(()) };
     match core.store.node(replica.file)? {
-        Some(node) if node.checksums.is_none() => remove(core, &node),
+        Some(node) if node.is_unwritten() => remove(core, &node),
         _ => retire(core, &replica),
     }
 }

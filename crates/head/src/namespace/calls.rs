@@ -246,7 +246,7 @@ impl Apply for SetTime {
         if node.is_directory() {
             // One to come would hide that names change until then.
             core.store.set_modified(node.id, modified.min(context.now))?;
-        } else if node.checksums.is_none() {
+        } else if node.is_unwritten() {
             return Err(Failure::locked(format!("{path} is being written and has no modification time yet"))
                 .hint("set it once its writer has closed the file"));
         } else {

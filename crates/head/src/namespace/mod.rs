@@ -14,6 +14,7 @@ pub(crate) use referrals::refuse_foreign;
 use crate::{
     Context, Core, Principal, Topic, batch,
     pool::drop_content,
+    share,
     store::{NewNode, Node, TRASH},
     trash::{self, Removal},
 };
@@ -226,6 +227,10 @@ pub(crate) fn remove_file(
         core.touch(Topic::Tape);
     }
     core.store.delete_pins(node.id)?;
+    if share::keep_for_opens(core, node)? {
+        return Ok(Removed { bytes: node.size, kept: None });
+    }
+    share::content_replaced(core, node.id, context.now)?;
     let removal = Removal { remover: &context.who.name, why, now: context.now };
     let is_kept = trash::keep_file(core, node, removal)?;
     if !is_kept {

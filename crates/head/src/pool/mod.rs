@@ -25,6 +25,8 @@ pub(crate) use act::{
     tend::mend,
 };
 
+pub(crate) use calls::partition_of;
+
 use crate::{
     Core, Topic,
     store::{Replica, ReplicaState},
@@ -69,10 +71,7 @@ pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Resu
 
 /// Reserves an object for a file.
 pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<Replica> {
-    let partition = match reserve.on {
-        Some(on) => beside(core, on, reserve.bytes, now)?,
-        None => anywhere(core, reserve, now)?,
-    };
+    let partition = choose_partition(core, reserve, now)?;
     let replica = Replica {
         object: ObjectId(0),
         file: reserve.file,
@@ -85,6 +84,14 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
         piece: None,
     };
     Ok(core.store.insert_replica(replica)?)
+}
+
+/// The partition on which an object is made, and has the space that it needs.
+pub(crate) fn choose_partition(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<String> {
+    match reserve.on {
+        Some(on) => beside(core, on, reserve.bytes, now),
+        None => anywhere(core, reserve, now),
+    }
 }
 
 /// The partition of the pool on which an object is made; what can be evicted there makes room.
@@ -178,6 +185,15 @@ fn make_room(
         }
     }
     Ok(None)
+}
+
+/// A file has one replica that was made elsewhere than by a write: what its pool promises beyond that is made next.
+pub(crate) fn note_sealed(core: &mut Core, file: FileId, partition: &str, now: Timestamp) -> Result<()> {
+    let pool = act::mirror::pool_of_partition(core, partition)?;
+    if pool.copies > 1 || pool.pieces().is_some() {
+        core.store.put_shortage(file, &pool.name, 1, now)?;
+    }
+    Ok(())
 }
 
 /// Drops what a file has on disk, and what is being made of it; it is safe on tape. What a drive brings comes all the same.

@@ -13,7 +13,9 @@ use crate::{
     pool::drop_content,
     store::{NewContent, Node, Piece, Replica, ReplicaState, StrayRow as Stray},
 };
-use base::{Checksums, ErrorKind, FileId, FilePath, Result, Timestamp, is_name, limits::OBJECT_BYTES_MAX};
+use base::{
+    Checksums, ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp, is_name, limits::OBJECT_BYTES_MAX,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -109,7 +111,7 @@ fn place(node: Option<&Node>, stray: &Stray) -> ObjectRole {
     } else if node.is_of_tape() && node.modified > stray.described.written {
         // It was written to tape on a later day.
         ObjectRole::None
-    } else if node.checksums.is_none() || node.generation < stray.generation() {
+    } else if node.is_unwritten() || node.generation < stray.generation() {
         ObjectRole::NewContent
     } else {
         ObjectRole::None
@@ -272,6 +274,7 @@ fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
         project: parent.project.clone(),
         label: FileId(0),
         source_modified: None,
+        live: ObjectId(0),
     })?;
     Ok(())
 }
@@ -317,6 +320,7 @@ pub(crate) fn add_nameless(core: &mut Core, found: &FoundFile, now: Timestamp) -
         project: parent.project.clone(),
         label: FileId(0),
         source_modified: None,
+        live: ObjectId(0),
     })?;
     Ok(())
 }

@@ -56,7 +56,7 @@ fn meaning(
     // that it is the same in whatever order volumes are read.
     let last = copies.iter().map(|copy| (&copy.vid, copy.fseq)).max();
     let is_behind = node.is_of_tape() && found.created == node.modified && last < Some((vid, found.fseq));
-    if node.checksums.is_none() || found.created > node.modified || is_behind {
+    if node.is_unwritten() || found.created > node.modified || is_behind {
         TapeFileStatus::Newer
     } else {
         TapeFileStatus::Obsolete

@@ -20,6 +20,7 @@ pub(crate) use rows::{
     },
     counts::volume_counts,
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
+    fair_share::{FairShare, Member, ShareAccount},
     jobs::{JobFileRole, JobOwner, JobRow, WorkerRow},
     namespace::{
         adoptions::AdoptionRow,
@@ -38,6 +39,7 @@ pub(crate) use rows::{
         strays::StrayRow,
     },
     requests::{RequestRow, SessionRow},
+    share::{LiveObject, MountRow, Opens, SharedFile},
     volumes::{CopyRow, DriveRow, VolumeRow},
 };
 pub use transfer::{
@@ -46,7 +48,7 @@ pub use transfer::{
 };
 
 use crate::waiters::Awaited;
-use base::{ErrorKind, Failure, Timestamp};
+use base::{ErrorKind, Failure, Millis, Timestamp};
 use cache::{cached_table::CachedTable, node_cache::NodeCache, pending::Pending};
 use engine::{Engine, Params, Row};
 use rows::{
@@ -198,6 +200,10 @@ pub struct Store {
     ids: AllIds,
     grants: CachedTable<rows::namespace::grants::GrantTable>,
     referrals: CachedTable<rows::namespace::referrals::ReferralTable>,
+    mounts: CachedTable<rows::share::MountTable>,
+    fair_share: CachedTable<FairShare>,
+    /// Time in which usage of batch counts half.
+    half_life: Cell<Millis>,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
@@ -294,6 +300,9 @@ impl Store {
             ids: AllIds::default(),
             grants: CachedTable::default(),
             referrals: CachedTable::default(),
+            mounts: CachedTable::default(),
+            fair_share: CachedTable::default(),
+            half_life: Cell::new(rows::fair_share::HALF_LIFE),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),
             hosts: RefCell::default(),
@@ -339,6 +348,8 @@ impl Store {
         self.leave();
         self.grants.end_group();
         self.referrals.end_group();
+        self.mounts.end_group();
+        self.fair_share.end_group();
         let (files, is_visible) = self.pending.get_mut().commit();
         let (cache, changed) = (self.cache.get_mut(), self.changed.get_mut());
         for (id, now) in files {
@@ -361,8 +372,12 @@ impl Store {
         self.changes.set(self.changes.get() + 1);
         self.grants.forget_changes();
         self.referrals.forget_changes();
+        self.mounts.forget_changes();
+        self.fair_share.forget_changes();
         self.grants.end_group();
         self.referrals.end_group();
+        self.mounts.end_group();
+        self.fair_share.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
         self.active_jobs.set(None);
@@ -398,6 +413,8 @@ impl Store {
             self.labels.take();
             self.grants.forget_changes();
             self.referrals.forget_changes();
+            self.mounts.forget_changes();
+            self.fair_share.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }

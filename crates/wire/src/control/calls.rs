@@ -102,6 +102,36 @@ macro_rules! for_each_call {
             ReportScan => ScanGoesOn, "report_scan", Disk, Head, Changes, ["partition", "bytes"];
             NextFindings => OpenFindings, "next_findings", Disk, Head, Reads, ["partition"];
             MendFinding => Done, "mend_finding", Disk, Head, Changes, ["partition"];
+            // The shared file system
+            OpenMount => MountSession, "open_mount", People, Head, Changes, ["path", "host"];
+            CloseMount => Done, "close_mount", People, Head, Changes, ["client"];
+            NextRecalls => Recalls, "next_recalls", People, Head, Reads, ["client"],
+                pending |reply| reply.recalls.is_empty();
+            LookUp => MountedNode, "look_up", People, Head, Reads, ["parent", "name"],
+                pending |reply| reply.entry.is_none();
+            GetNode => MountedNode, "get_node", People, Head, Reads, ["file"],
+                pending |reply| reply.entry.is_none();
+            ListNode => Listing, "list_node", People, Head, Reads, ["directory"];
+            MakeNode => Entry, "make_node", People, Head, Changes, ["parent", "name"];
+            RemoveNode => Done, "remove_node", People, Head, Changes, ["parent", "name"];
+            MoveNode => Done, "move_node", People, Head, Changes, ["name", "to_name"];
+            SetNode => Entry, "set_node", People, Head, Changes, ["file", "mode"];
+            OpenNode => Done, "open_node", People, Head, Reads, ["file"];
+            CloseNode => Done, "close_node", People, Head, Reads, ["file"];
+            AskGrant => GrantAnswer, "ask_grant", People, Head, Reads, ["file"],
+                pending |reply| reply.grant.is_none();
+            CommitNode => Done, "commit_node", People, Head, Changes, ["file", "size"];
+            ReturnGrant => Done, "return_grant", People, Head, Reads, ["file"];
+            SetLock => LockAnswer, "set_lock", People, Head, Reads, ["file"],
+                pending |reply| !reply.is_set;
+            TestLock => LockAnswer, "test_lock", People, Head, Reads, ["file"];
+            GetMounts => Mounts, "get_mounts", People, Head, Reads, [];
+            EvictMount => Done, "evict_mount", People, Head, Changes, ["client"];
+            BeginLive => LiveBase, "begin_live", Disk, Head, Reads, [];
+            NextLiveOrders => LiveOrders, "next_live_orders", Disk, Head, Changes, ["partition"],
+                pending |reply| reply.orders.is_empty();
+            LiveFenced => Done, "live_fenced", Disk, Head, Changes, ["partition"];
+            LiveSealed => Done, "live_sealed", Disk, Head, Changes, ["partition"];
             // Tape
             RegisterLibrary => Done, "register_library", Tape, Head, Changes, [];
             NextTapeSession => TapeOrders, "next_tape_session", Tape, Head, Changes, ["drive"],
@@ -140,6 +170,8 @@ macro_rules! for_each_call {
             SetProject => Done, "set_project", People, Head, Changes, ["path", "project"];
             GetAccounts => Accounts, "accounts", People, Head, Reads, ["pool", "project", "user"];
             SetQuota => Done, "set_quota", People, Head, Changes, ["kind", "name", "bytes", "files"];
+            SetShare => Done, "set_share", People, Head, Changes, ["group", "user", "share"];
+            GetShares => Shares, "get_shares", People, Head, Reads, [];
             GetQuotas => Quotas, "quotas", People, Head, Reads, [];
             // The facility
             GetEvents => Events, "get_events", People, Head, Changes, [],

@@ -16,9 +16,10 @@ pub mod jobs;
 pub mod names;
 pub mod pool;
 pub mod rooms;
+pub mod share;
 pub mod tape;
 
-pub use account::{accounts::*, quotas::*};
+pub use account::{accounts::*, quotas::*, shares::*};
 pub use calls::*;
 pub use events::*;
 pub use facility::{
@@ -28,6 +29,7 @@ pub use jobs::*;
 pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};
 pub use pool::{allocation::*, policy::*, pools::*, scan::*};
 pub use rooms::{batch::*, disk::*, tape::*};
+pub use share::*;
 pub use tape::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

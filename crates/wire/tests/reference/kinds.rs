@@ -1,7 +1,7 @@
 //! Types of Rust in the words of spec/management.md §3.
 
 /// Types that are declared elsewhere, and the words for them.
-const WORDS: [(&str, &str); 31] = [
+const WORDS: [(&str, &str); 39] = [
     ("bool", "bool"),
     ("u8", "number"),
     ("u16", "number"),
@@ -33,6 +33,14 @@ const WORDS: [(&str, &str); 31] = [
     ("Subject", "subject"),
     ("Rights", "right"),
     ("FailureDomain", "failure domain"),
+    ("ByteRange", "{offset, end}"),
+    ("ClientId", "id"),
+    ("Generation", "number"),
+    ("LockOwner", "number"),
+    ("Fence", "{incarnation, generation, range, oldest}"),
+    ("Mode", "text"),
+    ("LockMode", "text"),
+    ("Holder", "{owner, group, mode}"),
 ];
 
 /// What a type holds: `Vec<` and the like taken away, or `None`.

@@ -107,6 +107,7 @@ fn place(state: FileState) -> Markup {
         FileState::Nearline => tag("tape", Tone::Quiet),
         FileState::Both => html! { (tag("disk", Tone::Good)) " " (tag("tape", Tone::Quiet)) },
         FileState::Writing => tag("being written", Tone::Busy),
+        FileState::Live => tag("live", Tone::Busy),
         FileState::OutOfReach => tag("out of reach", Tone::Bad),
         FileState::Lost => tag("lost", Tone::Bad),
     }

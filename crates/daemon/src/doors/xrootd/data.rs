@@ -4,7 +4,7 @@
 use super::{DoorFile, DoorSession, Settings, here, tpc::ThirdParty};
 use crate::{access::identity::Identity, metrics::DoorCounters};
 use base::{Failure, FilePath, Result};
-use disk::serve::local_objects::{CapFile, CapOpen, Objects, is_outdated};
+use disk::serve::local_objects::{CapFile, CapOpen, Objects, is_live, is_outdated};
 use net::xrd::{
     Access, Disposition, NameReply, NameRequest, OpenRequest, Opened, Peer, Redirect, ServerConfig, Service,
 };
@@ -55,6 +55,7 @@ impl DataDoor {
         let open = CapOpen { signed: &signed, path, is_update };
         match self.objects.open_cap(open, Arc::clone(&self.counters.root.traffic)).await {
             Ok(CapFile::Read(file)) => Ok(here(DoorFile::Read(file))),
+            Ok(CapFile::Live(file)) => Ok(here(DoorFile::Live(file))),
             Ok(CapFile::Write(file)) => match xrd::tpc::pull(opaque, path)? {
                 Some(pull) => {
                     let tasks = self.objects.tasks();
@@ -64,7 +65,7 @@ impl DataDoor {
                         let open = CapOpen { signed: &signed, path: &path, is_update: false };
                         match objects.open_cap(open, counter).await? {
                             CapFile::Read(file) => Ok(file),
-                            CapFile::Write(_) => {
+                            CapFile::Write(_) | CapFile::Live(_) => {
                                 Err(Failure::permission("the capability is not one to read"))
                             }
                         }
@@ -75,7 +76,9 @@ impl DataDoor {
                 None => Ok(here(DoorFile::Write(file))),
             },
             // The object has moved since, or the capability was kept for too long: the head knows better.
-            Err(failure) if is_outdated(&failure) && opaque.get(capability::DIRECT).is_none() => {
+            Err(failure)
+                if is_outdated(&failure) && opaque.get(capability::DIRECT).is_none() && !is_live(&signed) =>
+            {
                 let is_write = request.access == Access::Update;
                 Ok(Opened::Redirect(if is_write { self.head_again.clone() } else { self.head.clone() }))
             }

@@ -4,7 +4,10 @@ use super::tpc::Destination;
 use base::{ByteRange, Failure, PageSums, Result};
 use disk::{
     ObjectReader,
-    serve::open_file::{ReadFile, WriteFile},
+    serve::{
+        live_file::LiveFile,
+        open_file::{ReadFile, WriteFile},
+    },
 };
 use net::xrd::{Expectation, OpenFile, StatFlags, StatInfo};
 use std::{
@@ -22,6 +25,8 @@ pub enum DoorFile {
     Read(ReadFile),
     /// For writing.
     Write(WriteFile),
+    /// Changes in place: what is read is of this moment.
+    Live(LiveFile),
     /// Filled by a third-party copy.
     ThirdParty(Destination),
 }
@@ -31,6 +36,7 @@ impl OpenFile for DoorFile {
         match self {
             Self::Read(file) => file.grant.size,
             Self::Write(file) => file.size().unwrap_or(0),
+            Self::Live(file) => file.size().unwrap_or(0),
             Self::ThirdParty(destination) => destination.file().size().unwrap_or(0),
         }
     }
@@ -39,6 +45,7 @@ impl OpenFile for DoorFile {
         let (id, size, modified_s, is_writable) = match self {
             Self::Read(file) => (file.grant.file, file.grant.size, file.grant.modified.seconds(), false),
             Self::Write(file) => (file.file(), file.size()?, 0, true),
+            Self::Live(file) => (file.file(), file.size()?, file.modified().seconds(), file.is_writable()),
             Self::ThirdParty(destination) => (destination.file().file(), destination.file().size()?, 0, true),
         };
         let mut flags = StatFlags::READABLE;
@@ -52,6 +59,7 @@ impl OpenFile for DoorFile {
         match self {
             Self::Read(file) => file.read_at(offset, buffer),
             Self::Write(file) => file.read_at(offset, buffer),
+            Self::Live(file) => file.read_at(offset, buffer),
             Self::ThirdParty(destination) => destination.file().read_at(offset, buffer),
         }
     }
@@ -60,6 +68,7 @@ impl OpenFile for DoorFile {
         match self {
             Self::Read(file) => file.read_vectored_at(offset, buffers),
             Self::Write(file) => file.read_vectored_at(offset, buffers),
+            Self::Live(file) => file.read_vectored_at(offset, buffers),
             Self::ThirdParty(destination) => destination.file().read_vectored_at(offset, buffers),
         }
     }
@@ -112,7 +121,7 @@ impl OpenFile for DoorFile {
     fn count_sent(&self, bytes: u64) {
         match self {
             Self::Read(file) => file.count_sent(bytes),
-            Self::Write(_) | Self::ThirdParty(_) => {}
+            Self::Write(_) | Self::Live(_) | Self::ThirdParty(_) => {}
         }
     }
 
@@ -123,22 +132,29 @@ impl OpenFile for DoorFile {
     async fn wait_for_space(self: Arc<Self>, end: u64) -> Result<()> {
         match &*self {
             Self::Write(file) => file.wait_for_space(end).await,
-            Self::Read(_) | Self::ThirdParty(_) => Ok(()),
+            Self::Read(_) | Self::Live(_) | Self::ThirdParty(_) => Ok(()),
         }
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.writable()?.write_at(offset, data)
+        match self {
+            Self::Live(file) => file.write_at(offset, data),
+            _ => self.writable()?.write_at(offset, data),
+        }
     }
 
     fn truncate(&self, size: u64) -> Result<()> {
-        self.writable()?.truncate(size)
+        match self {
+            Self::Live(file) => file.truncate(size),
+            _ => self.writable()?.truncate(size),
+        }
     }
 
     fn sync(&self) -> Result<()> {
         match self {
             Self::Write(file) => file.sync(),
-            _ => Ok(()),
+            Self::Live(file) => file.sync(),
+            Self::Read(_) | Self::ThirdParty(_) => Ok(()),
         }
     }
 
@@ -172,7 +188,7 @@ impl OpenFile for DoorFile {
         match &*self {
             Self::ThirdParty(destination) => destination.close().await,
             Self::Write(file) => file.commit(|_| Ok(())).await.map(drop),
-            Self::Read(_) => Ok(()),
+            Self::Read(_) | Self::Live(_) => Ok(()),
         }
     }
 }
@@ -182,7 +198,7 @@ impl DoorFile {
     fn reader(&self) -> Option<&ObjectReader> {
         match self {
             Self::Read(file) => file.reader(),
-            Self::Write(_) | Self::ThirdParty(_) => None,
+            Self::Write(_) | Self::Live(_) | Self::ThirdParty(_) => None,
         }
     }
 
@@ -191,6 +207,7 @@ impl DoorFile {
             Self::Write(file) => Ok(file),
             Self::ThirdParty(_) => Err(Failure::invalid("the file is being filled by a third-party copy")),
             Self::Read(_) => Err(Failure::invalid("the file is open for reading only")),
+            Self::Live(_) => Err(Failure::invalid("the file changes in place: it has no sums to compare")),
         }
     }
 }

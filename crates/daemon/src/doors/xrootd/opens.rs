@@ -9,7 +9,7 @@ use super::{
 use crate::{access::identity::Identity, doors::files};
 use base::{ErrorKind, Failure, FilePath, Result};
 use disk::serve::{
-    local_objects::{CapFile, CapOpen},
+    local_objects::{CapFile, CapOpen, is_live},
     open_file::ReadFile,
 };
 use head::Principal;
@@ -29,17 +29,20 @@ impl RootDoor {
         request: &OpenRequest,
     ) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
-        // One that is not for this disk server was shown to another before: then the name counts.
-        let signed =
-            opaque.get(capability::PARAMETER).filter(|signed| self.files.objects().is_for_us(signed));
-        if let Some(signed) = signed {
+        // One that is not for this disk server was shown to another before: then the name counts, but for what changes in place.
+        let is_for_us = |signed: &&str| self.files.objects().is_for_us(signed);
+        let shown = opaque.get(capability::PARAMETER);
+        if let Some(signed) = shown.filter(|signed| is_live(signed) || is_for_us(signed)) {
             let is_update = request.disposition == Disposition::Existing;
             let open = CapOpen { signed, path, is_update };
-            session.note_proof();
+            if is_for_us(&signed) {
+                session.note_proof();
+            }
             let counter = Arc::clone(&self.counters.root.traffic);
             return Ok(here(match Box::pin(self.files.objects().open_cap(open, counter)).await? {
                 CapFile::Read(file) => DoorFile::Read(file),
                 CapFile::Write(file) => DoorFile::Write(file),
+                CapFile::Live(file) => DoorFile::Live(file),
             }));
         }
         let who = who?;

@@ -1,5 +1,7 @@
 //! Our own client at the real doors: what one door says of a user is what the other says.
 
+mod live;
+
 use super::{RootDoor, Settings};
 use crate::{
     access::identity::Authenticator,
@@ -26,7 +28,11 @@ use std::{
     collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -50,6 +56,8 @@ struct Doors {
     objects: Arc<Objects>,
     facility: String,
     tokens: TokenKey,
+    /// Milliseconds after [`NOW`].
+    later: Arc<AtomicI64>,
     shutdown: Shutdown,
     runtime: Runtime,
     _directory: tempfile::TempDir,
@@ -64,8 +72,9 @@ impl Doors {
         let handle = FacilityHandle::take(&home).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let shutdown = Shutdown::new();
-        let Served { root, http, head, objects, facility } = runtime.block_on(serve(&handle, &shutdown));
+        let (shutdown, later) = (Shutdown::new(), Arc::new(AtomicI64::new(0)));
+        let Served { root, http, head, objects, facility } =
+            runtime.block_on(serve(&handle, &shutdown, Arc::clone(&later)));
         Self {
             root: format!("root://{root}//").parse().unwrap(),
             http: format!("http://{http}"),
@@ -73,6 +82,7 @@ impl Doors {
             objects,
             facility,
             tokens: handle.key.tokens(),
+            later,
             shutdown,
             runtime,
             _directory: directory,
@@ -122,11 +132,11 @@ struct Served {
     facility: String,
 }
 
-async fn serve(handle: &FacilityHandle, shutdown: &Shutdown) -> Served {
+async fn serve(handle: &FacilityHandle, shutdown: &Shutdown, later: Arc<AtomicI64>) -> Served {
     let listen = async || Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
     let (root, http) = (listen().await, listen().await);
     let addresses = (root.address().unwrap(), http.address().unwrap());
-    let clock: Clock = Arc::new(|| NOW);
+    let clock: Clock = Arc::new(move || NOW + Millis(later.load(Ordering::Relaxed)));
     let server =
         DiskServer { name: "here".to_owned(), root: addresses.0.to_string(), https: addresses.1.to_string() };
     let core = handle.open_head(server.clone(), clock()).unwrap();
@@ -139,7 +149,9 @@ async fn serve(handle: &FacilityHandle, shutdown: &Shutdown) -> Served {
     let objects = Arc::new(Objects::new(link.clone(), partitions, own, Arc::clone(&clock), shutdown.child()));
     let registration =
         ServerRegistration { server, boot: 1, pool: handle.config.disk.pool.clone(), is_direct: false };
-    Janitor::new(link, registration, partition, &objects).register().await.unwrap();
+    let janitor = Janitor::new(link, registration, partition, &objects);
+    janitor.register().await.unwrap();
+    shutdown.spawn("live", janitor.live_keeper(&clock).keep(shutdown.token()));
     let counters = Arc::new(DoorCounters::default());
     let authenticator = Authenticator::new(handle.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
     let files = Arc::new(Files::new(head.clone(), Arc::clone(&objects), keys, clock, Millis(0)));

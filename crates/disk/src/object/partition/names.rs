@@ -1,6 +1,6 @@
 //! Where the files of an object lie.
 
-use super::{INCOMING, OBJECTS, Shared};
+use super::{INCOMING, LIVE, OBJECTS, Shared};
 use base::ObjectId;
 use std::path::PathBuf;
 
@@ -15,6 +15,11 @@ impl Shared {
 
     pub(crate) fn incoming_description(&self, object: ObjectId) -> PathBuf {
         self.incoming().join(format!("{object}.json"))
+    }
+
+    /// Where objects are that change in place.
+    pub(crate) fn live_directory(&self) -> PathBuf {
+        self.directory.join(LIVE)
     }
 
     /// Where all homes are.

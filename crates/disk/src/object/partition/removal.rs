@@ -107,6 +107,7 @@ impl Shared {
         }
         let was_described = durable::unlink(&self.description(object))?;
         self.delete_incoming(object)?;
+        self.delete_live(object)?;
         Ok(had_data || was_described)
     }
 

@@ -2,6 +2,7 @@
 
 use super::Objects;
 use crate::serve::{
+    live_file::LiveFile,
     open_file::{ReadFile, Sink, WriteFile},
     traffic::Traffic,
 };
@@ -53,6 +54,7 @@ impl Objects {
                 let take = self.taking(&grant);
                 self.write(&grant, take, door).await.map(CapFile::Write)
             }
+            Access::Live | Access::LiveRead => self.live_cap(&cap, door).await.map(CapFile::Live),
         }
     }
 
@@ -130,6 +132,12 @@ pub struct CapOpen<'a> {
     pub is_update: bool,
 }
 
+/// Whether a capability, good or not, says that it is for an object that changes in place. Who shows one never means a name: what
+/// stands there may have been replaced.
+pub fn is_live(signed: &str) -> bool {
+    matches!(Access::said_by(signed), Some(Access::Live | Access::LiveRead))
+}
+
 /// Whether the head may know better than a capability: its object has moved since, or it was kept for too long.
 pub fn is_outdated(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
@@ -141,4 +149,6 @@ pub enum CapFile {
     Read(ReadFile),
     /// For writing.
     Write(WriteFile),
+    /// For reading, and perhaps for writing in place.
+    Live(LiveFile),
 }

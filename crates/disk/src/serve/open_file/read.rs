@@ -32,7 +32,7 @@ impl Meter {
         Self { uses: Arc::clone(uses), owner: owner.to_owned(), object, door, out: AtomicU64::new(0) }
     }
 
-    fn add(&self, bytes: u64) {
+    pub(in crate::serve) fn add(&self, bytes: u64) {
         self.out.fetch_add(bytes, Ordering::Relaxed);
         self.door.add_out(bytes);
     }

@@ -229,7 +229,7 @@ fn written(core: &Core, path: &FilePath, node: &Node) -> Result<Allocation> {
     if node.is_directory() {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
-    if node.checksums.is_none() {
+    if node.is_unwritten() {
         return Err(Failure::locked(format!("{path} is being written by another client"))
             .hint("try again when that writer has closed it"));
     }
@@ -306,7 +306,7 @@ pub(in crate::pool) fn keep(
     now: Timestamp,
 ) -> Result<bool> {
     let is_held = |replica: &&Replica| replica.held_until().is_some_and(|until| until > now);
-    let is_empty = core.store.node(ended.file)?.is_some_and(|node| node.checksums.is_none());
+    let is_empty = core.store.node(ended.file)?.is_some_and(|node| node.is_unwritten());
     if !is_empty || !is_held(&ended) {
         return Ok(false);
     }

@@ -5,5 +5,5 @@ mod partition;
 mod usage;
 mod write;
 
-pub(super) use partition::partition_of;
+pub(crate) use partition::partition_of;
 pub(super) use write::{abandon, being_written};

@@ -11,6 +11,7 @@ use crate::{
     Apply, Context, Core,
     executor::core::unknown_partition,
     namespace::{Right, require, resolve_file},
+    share,
     store::{Node, Replica, ReplicaState},
     tape,
     waiters::Awaited,
@@ -57,6 +58,9 @@ impl Apply for OpenRead {
     fn apply(self, core: &mut Core, context: &Context) -> Result<ReadGrant> {
         let node = resolve_file(core, &context.who, &self.path)?;
         require(core, &context.who, &node, Right::Read, &self.path)?;
+        if !share::settle_for_door(core, context, &node)? {
+            return Ok(ReadGrant::Recalling { file: node.id });
+        }
         if let Some(replica) = source(core, &node, node.id.0 ^ context.now.0.unsigned_abs(), context.now)? {
             core.store.note_use(&replica, context.now);
             return read_object(core, &node, &replica).map(ReadGrant::Online);

@@ -167,7 +167,7 @@ fn note_live(core: &mut Core, report: &ReportSpace, now: Timestamp) {
 }
 
 /// A partition of the host that asks.
-pub(in crate::pool) fn partition_of(core: &Core, context: &Context, name: &str) -> Result<Partition> {
+pub(crate) fn partition_of(core: &Core, context: &Context, name: &str) -> Result<Partition> {
     let partition = core.store.partition(name)?.ok_or_else(|| unknown_partition(name))?;
     context.who.require_host(&partition.server.name)?;
     Ok(partition)

@@ -23,6 +23,7 @@ use crate::{
     batch,
     hosts::presence,
     namespace::{Right, find, insert, make_parents, path_of, require, resolve_parent},
+    share,
     store::{NewContent, Node, Replica, ReplicaState},
     trash,
 };
@@ -208,6 +209,9 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
             .hint("try again when that writer has closed it"));
     }
     if open.disposition == Disposition::Update {
+        if !share::settle_for_door(core, context, &node)? {
+            return Err(share::being_written(core, &node)?);
+        }
         refuse_resumption(core, context, &node, path)?;
     }
     Ok(Some(node))
@@ -279,6 +283,7 @@ impl Apply for CommitWrite {
             None => vec![(replica.object, self.size)],
         };
         let kept: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
+        share::content_replaced(core, replica.file, context.now)?;
         trash::keep_content(core, replica.file, &kept, (&replica.owner, context.now))?;
         // With it goes what was written, if it was cut into pieces.
         drop_content(core, replica.file, &kept)?;
@@ -345,7 +350,7 @@ pub(in crate::pool) fn abandon(core: &mut Core, replica: &Replica, context: &Con
         return Ok(());
     }
     match core.store.node(replica.file)? {
-        Some(node) if node.checksums.is_none() => {
+        Some(node) if node.is_unwritten() => {
             drop_content(core, node.id, &[])?;
             core.store.delete_pins(node.id)?;
             core.store.delete_node(node.id)?;

@@ -31,6 +31,24 @@ impl<T> CachedTable<T> {
         Ok(table)
     }
 
+    /// The same, of a table whose rows change so often that it is not read again each time.
+    pub(in crate::store) fn update(
+        &self,
+        read: impl FnOnce() -> StoreResult<T>,
+        change: impl FnOnce(&mut T),
+    ) -> StoreResult<()>
+    where
+        T: Clone,
+    {
+        let mut table = self.get(read)?;
+        // So that it is changed where it is, unless somebody looks at it.
+        self.table.take();
+        change(Arc::make_mut(&mut table));
+        *self.table.borrow_mut() = Some(table);
+        self.is_changed.set(true);
+        Ok(())
+    }
+
     /// A row is changed.
     pub(in crate::store) fn change(&self) {
         self.is_changed.set(true);

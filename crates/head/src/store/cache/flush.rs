@@ -26,6 +26,7 @@ static NODE: Table = Table {
         "generation",
         "label",
         "source_modified",
+        "live",
     ],
 };
 /// Nodes that get another name: nobody may meet them under either while that happens.
@@ -69,6 +70,7 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
         Cell::id(node.generation),
         Cell::id(node.label.0),
         node.source_modified.map_or(Cell::Null, |then| Cell::Integer(then.0)),
+        Cell::id(node.live.0),
     ]);
 }
 

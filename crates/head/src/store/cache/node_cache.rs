@@ -243,6 +243,7 @@ mod tests {
             generation: 0,
             label: FileId(0),
             source_modified: None,
+            live: ObjectId(0),
         })
     }
 

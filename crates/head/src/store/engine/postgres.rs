@@ -46,6 +46,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/postgres/0023.sql"),
     include_str!("../migrations/postgres/0024.sql"),
     include_str!("../migrations/postgres/0025.sql"),
+    include_str!("../migrations/postgres/0026.sql"),
 ];
 /// Two heads that start at the same time must not both change the schema.
 const MIGRATION_LOCK: i64 = 0x6261_636b_706c_616e;

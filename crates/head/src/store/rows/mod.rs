@@ -3,10 +3,12 @@
 pub(crate) mod account;
 pub(crate) mod counts;
 pub(crate) mod facility;
+pub(crate) mod fair_share;
 pub(crate) mod jobs;
 pub(crate) mod namespace;
 pub(crate) mod pool;
 pub(crate) mod requests;
+pub(crate) mod share;
 pub(crate) mod volumes;
 
 #[cfg(test)]

@@ -473,6 +473,7 @@ fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
             project: String::new(),
             label: FileId(0),
             source_modified: None,
+            live: ObjectId(0),
         })
     };
     for n in 0..200_000 {

@@ -1,7 +1,7 @@
 //! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
 //!
 //! Text form, in the opaque part of a URL (spec/capability.md):
-//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.TIMES][.SEAL].MAC`. ACCESS is `r`, `g`, `f` or `w`;
+//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.TIMES][.SEAL].MAC`. ACCESS is `r`, `g`, `f`, `w`, `l` or `m`;
 //! names are base64url, numbers decimal; HOLDER is `-` or `OWNER~GROUP~MODE`; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of
 //! 8 hex digits; EXPIRES is in milliseconds since 1970; PIECE is `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`, only for a piece that is to be filled; TIMES is `tMODIFIED~SHOWN` in milliseconds, only in rights to read. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
 //! key of the disk server. SEAL is the same over everything before it, by a key that only the head has: in rights to gather, which the
@@ -39,13 +39,17 @@ pub enum Access {
     Fill,
     /// Write the object; its disk server reports it to the head.
     Write,
+    /// Read and write an object that changes in place, as long as the generation of the grant is not fenced.
+    Live,
+    /// Read an object that changes in place.
+    LiveRead,
 }
 
 impl Access {
     /// Whether nothing is changed by it.
     #[must_use]
     pub fn is_read(self) -> bool {
-        matches!(self, Self::Read | Self::Gather)
+        matches!(self, Self::Read | Self::Gather | Self::LiveRead)
     }
 }
 
@@ -79,7 +83,7 @@ pub struct Cap {
     /// Of which file.
     pub file: FileId,
     /// Which content of the file is written: see [`crate::media::object::ObjectInfo::generation`]. In rights to read: when they were
-    /// given, as the head counts the losses of rights; [`UNFENCED`] in those of rooms.
+    /// given, as the head counts the losses of rights; [`UNFENCED`] in those of rooms. In rights to write in place: of the grant.
     pub generation: u64,
     /// Whose the file is, for the description of an object that is filled.
     pub holder: Option<Holder>,
@@ -110,11 +114,21 @@ impl Access {
             Self::Gather => "g",
             Self::Fill => "f",
             Self::Write => "w",
+            Self::Live => "l",
+            Self::LiveRead => "m",
         }
     }
 
+    /// What a capability says that it is for. Whether it is good is another question.
+    #[must_use]
+    pub fn said_by(signed: &str) -> Option<Self> {
+        Self::parse(signed.split('.').next()?)
+    }
+
     fn parse(word: &str) -> Option<Self> {
-        [Self::Read, Self::Gather, Self::Fill, Self::Write].into_iter().find(|access| access.word() == word)
+        [Self::Read, Self::Gather, Self::Fill, Self::Write, Self::Live, Self::LiveRead]
+            .into_iter()
+            .find(|access| access.word() == word)
     }
 }
 

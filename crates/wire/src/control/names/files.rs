@@ -20,6 +20,8 @@ pub enum NodeKind {
 pub enum FileState {
     /// Being written for the first time: nothing is acknowledged yet.
     Writing,
+    /// It changes in place, through a mount: it has no checksums until it is sealed.
+    Live,
     /// Disk replica only.
     Online,
     /// Tape copy only.
@@ -36,7 +38,7 @@ impl FileState {
     /// Whether it can be read from disk.
     #[must_use]
     pub fn is_online(self) -> bool {
-        matches!(self, Self::Online | Self::Both)
+        matches!(self, Self::Live | Self::Online | Self::Both)
     }
 
     /// Whether it has a tape copy.
@@ -50,6 +52,7 @@ impl FileState {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Writing => "writing",
+            Self::Live => "live",
             Self::Online => "online",
             Self::Nearline => "nearline",
             Self::Both => "both",

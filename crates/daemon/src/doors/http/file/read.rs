@@ -75,7 +75,7 @@ pub(in crate::doors::http) async fn open_through(request: &PathRequest) -> Resul
     if let Some(cap) = request.cap() {
         return match request.open_cap(cap).await? {
             CapFile::Read(file) => Ok(Arc::new(file)),
-            CapFile::Write(_) => Err(other_way(&request.path).into()),
+            CapFile::Write(_) | CapFile::Live(_) => Err(other_way(&request.path).into()),
         };
     }
     let counter = Arc::clone(&request.door.counters.http.traffic);

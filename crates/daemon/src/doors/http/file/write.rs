@@ -142,7 +142,7 @@ async fn open(request: &PathRequest, open: OpenWrite) -> Result<Opened<WriteFile
     if let Some(cap) = request.cap() {
         return match request.open_cap(cap).await? {
             CapFile::Write(file) => Ok(Opened::Here(file)),
-            CapFile::Read(_) => Err(other_way(&request.path).into()),
+            CapFile::Read(_) | CapFile::Live(_) => Err(other_way(&request.path).into()),
         };
     }
     let counter = Arc::clone(&request.door.counters.http.traffic);

@@ -92,7 +92,7 @@ pub(in crate::doors::http) async fn pull_by_cap(request: PathRequest, signed: &s
     let transfer = begun(request, place)?;
     match transfer.request.open_cap(signed).await? {
         CapFile::Write(file) => Ok(pulling(transfer, Some(file))),
-        CapFile::Read(_) => Err(other_way(&transfer.request.path).into()),
+        CapFile::Read(_) | CapFile::Live(_) => Err(other_way(&transfer.request.path).into()),
     }
 }
 
@@ -102,7 +102,7 @@ pub(in crate::doors::http) async fn push_by_cap(request: PathRequest, signed: &s
     let transfer = begun(request, place)?;
     match transfer.request.open_cap(signed).await? {
         CapFile::Read(file) => Ok(pushing(transfer, Some(file))),
-        CapFile::Write(_) => Err(other_way(&transfer.request.path).into()),
+        CapFile::Write(_) | CapFile::Live(_) => Err(other_way(&transfer.request.path).into()),
     }
 }
 

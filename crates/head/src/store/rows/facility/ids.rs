@@ -16,10 +16,11 @@ pub(in crate::store) enum Sequence {
     Request,
     Session,
     Job,
+    Mount,
 }
 
 impl Sequence {
-    const COUNT: usize = 6;
+    const COUNT: usize = 7;
 
     /// The table whose rows have these numbers.
     fn name(self) -> &'static str {
@@ -30,6 +31,7 @@ impl Sequence {
             Self::Request => "request",
             Self::Session => "tape_session",
             Self::Job => "job",
+            Self::Mount => "mount",
         }
     }
 
@@ -37,7 +39,7 @@ impl Sequence {
     fn block(self) -> u64 {
         match self {
             Self::Node | Self::Object => 1000,
-            Self::Copy | Self::Request | Self::Session | Self::Job => 1,
+            Self::Copy | Self::Request | Self::Session | Self::Job | Self::Mount => 1,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::store::{
     Replica, ReplicaState, Store, StoreResult, TRASH, cache::pending::Name, engine::Row,
     rows::facility::ids::Sequence, word,
 };
-use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
+use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use std::{collections::HashSet, sync::Arc};
 use wire::{
     control::{Coding, Entry, FileState, NodeKind},
@@ -36,6 +36,8 @@ pub(crate) struct Node {
     pub(crate) label: FileId,
     /// When the content changed where it came from, if whoever stored it said so.
     pub(crate) source_modified: Option<Timestamp>,
+    /// The live object that has its content, while the file changes in place ([`crate::share`]); 0: none. Then it has no checksums.
+    pub(crate) live: ObjectId,
 }
 
 /// What a new row needs.
@@ -64,6 +66,16 @@ impl Node {
 
     pub(crate) fn is_directory(&self) -> bool {
         self.kind == NodeKind::Directory
+    }
+
+    /// Whether it changes in place: what it has lies in a live object.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.0 != 0
+    }
+
+    /// Whether nothing was ever committed to it.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.checksums.is_none() && !self.is_live()
     }
 
     /// Replicas that can be read.
@@ -113,7 +125,10 @@ impl Node {
 
     /// Where the bytes are; derived, never stored.
     pub(crate) fn state(&self) -> FileState {
-        file_state(self.checksums.is_some(), self.is_online(), self.is_archived)
+        match self.is_live() {
+            true => FileState::Live,
+            false => file_state(self.checksums.is_some(), self.is_online(), self.is_archived),
+        }
     }
 
     /// Whether both have the same row of the namespace.
@@ -122,8 +137,8 @@ impl Node {
             == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
             && (self.mode, self.size, self.modified, self.checksums)
                 == (other.mode, other.size, other.modified, other.checksums)
-            && (self.generation, &self.project, self.label, self.source_modified)
-                == (other.generation, &other.project, other.label, other.source_modified)
+            && (self.generation, &self.project, self.label, self.source_modified, self.live)
+                == (other.generation, &other.project, other.label, other.source_modified, other.live)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -160,7 +175,7 @@ macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
          (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
-         n.generation, n.label, n.source_modified"
+         n.generation, n.label, n.source_modified, n.live"
     };
 }
 
@@ -191,6 +206,7 @@ pub(in crate::store) fn node(row: &Row<'_>) -> StoreResult<Node> {
         generation: row.get(13)?,
         label: FileId(row.get(14)?),
         source_modified: row.get::<Option<i64>>(15)?.map(Timestamp),
+        live: ObjectId(row.get(16)?),
     })
 }
 
@@ -209,7 +225,10 @@ fn entry(row: &Row<'_>) -> StoreResult<Entry> {
         modified: Timestamp(row.get(7)?),
         source_modified: row.get::<Option<i64>>(10)?.map(Timestamp),
         checksums,
-        state: (kind == NodeKind::File).then(|| file_state(checksums.is_some(), false, false)),
+        state: (kind == NodeKind::File).then(|| match row.get::<u64>(11) {
+            Ok(1..) => FileState::Live,
+            _ => file_state(checksums.is_some(), false, false),
+        }),
     })
 }
 
@@ -295,13 +314,14 @@ impl Store {
     /// Entries of a directory in name order, after `after`.
     pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Entry>> {
         const SQL: &str =
-            "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c, source_modified
+            "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c, source_modified, live
              FROM node WHERE parent = ?1 AND name > ?2 AND id <> 1 ORDER BY name LIMIT ?3";
         let mut entries = self.all(SQL, (parent.0, after, limit), entry)?;
+        let is_sealed = |entry: &Entry| entry.state.is_some_and(|state| state != FileState::Live);
         let files: Vec<_> =
-            entries.iter().filter(|entry| entry.state.is_some()).map(|entry| entry.id.0 as i64).collect();
+            entries.iter().filter(|entry| is_sealed(entry)).map(|entry| entry.id.0 as i64).collect();
         let (archived, readable) = (self.archived(files.clone())?, self.readable(files)?);
-        for Entry { id, state, checksums, .. } in &mut entries {
+        for Entry { id, state, checksums, .. } in entries.iter_mut().filter(|entry| is_sealed(entry)) {
             *state =
                 state.map(|_| file_state(checksums.is_some(), readable.contains(id), archived.contains(id)));
         }
@@ -374,6 +394,7 @@ impl Store {
             project,
             label: FileId(0),
             source_modified: None,
+            live: ObjectId(0),
         };
         self.replace(id, None, Some(node))?;
         Ok(id)
@@ -409,6 +430,21 @@ impl Store {
         self.change_node(id, |node| {
             (node.size, node.checksums, node.generation) = (size, Some(checksums), generation);
             (node.modified, node.label, node.source_modified) = (now, FileId(0), None);
+            node.live = ObjectId(0);
+        })
+        .map(drop)
+    }
+
+    /// What a file has lies in a live object from now on, as of a commit.
+    pub(crate) fn set_live_content(
+        &self,
+        id: FileId,
+        live: ObjectId,
+        (size, modified): (u64, Timestamp),
+    ) -> StoreResult<()> {
+        self.change_node(id, |node| {
+            (node.size, node.checksums, node.modified) = (size, None, modified);
+            (node.label, node.source_modified, node.live) = (FileId(0), None, live);
         })
         .map(drop)
     }

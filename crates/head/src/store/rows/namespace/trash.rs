@@ -85,7 +85,8 @@ impl Store {
             node.is_archived = false;
         })?;
         let (parent, label) = (TRASH, node.label());
-        self.insert_whole(Node { id, parent, name, replicas, label, ..node.clone() })?;
+        let live = ObjectId(0);
+        self.insert_whole(Node { id, parent, name, replicas, label, live, ..node.clone() })?;
         self.run("UPDATE copy SET file = ?2 WHERE file = ?1", (node.id.0, id.0))?;
         self.put_trash(&TrashRow { file: id, ..row })?;
         Ok(id)

@@ -3,9 +3,10 @@
 pub mod adoption;
 pub mod catalogue;
 pub mod copies;
+pub mod live;
 pub mod partitions;
 pub mod reads;
 pub mod scans;
 pub mod writes;
 
-pub use self::{adoption::*, catalogue::*, copies::*, partitions::*, reads::*, scans::*, writes::*};
+pub use self::{adoption::*, catalogue::*, copies::*, live::*, partitions::*, reads::*, scans::*, writes::*};

@@ -1,0 +1,97 @@
+//! `bp lease`: which hosts have mounted the facility, and which files they use.
+
+use crate::{
+    context::{Context, Run},
+    output::Tone,
+    table::{Cell, Column, Table},
+    words::time,
+};
+use clap::Subcommand;
+use wire::control::{EvictMount, GetMounts, MountInfo, SharedFileInfo};
+
+/// Show mounts with their grants and locks, or evict one
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A grant lets a mount write to a file, or cache what it has read. A mount that does not renew its lease \
+        is silent; it keeps what it has until another one needs it, and is evicted then."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List mounts, and the files that they use
+    List,
+    /// Take everything from a mount: what it has not synced is lost
+    Evict {
+        /// Number of the mount
+        mount: u64,
+    },
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match args.what.unwrap_or(What::List) {
+        What::List => list(context),
+        What::Evict { mount } => {
+            let reply = context.call(&EvictMount { client: mount.into() })?;
+            if context.output.is_json() {
+                context.output.json(&reply)?;
+            } else {
+                context.output.news(format!("mount {mount} is evicted"))?;
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn list(context: &mut Context) -> Run {
+    let all = context.call(&GetMounts {})?;
+    if context.output.is_json() {
+        context.output.json(&all)?;
+        return Ok(0);
+    }
+    if all.mounts.is_empty() {
+        context.output.news("nobody has mounted the facility")?;
+    } else {
+        context.output.table(&mounts(&all.mounts))?;
+    }
+    if !all.files.is_empty() {
+        context.output.table(&files(&all.files))?;
+    }
+    Ok(0)
+}
+
+fn mounts(mounts: &[MountInfo]) -> Table {
+    let mut table = Table::new([
+        Column::Right("mount"),
+        Column::Left("user"),
+        Column::Left("state"),
+        Column::Left("since"),
+        Column::Path("path"),
+        Column::Text("where"),
+    ]);
+    for mount in mounts {
+        let state = if mount.is_live { Cell::from("live") } else { Cell::toned("silent", Tone::Bad) };
+        table.row([
+            mount.client.to_string().into(),
+            mount.user.as_str().into(),
+            state,
+            time(mount.since).into(),
+            mount.path.to_string().into(),
+            mount.host.as_str().into(),
+        ]);
+    }
+    table
+}
+
+fn files(files: &[SharedFileInfo]) -> Table {
+    let mut table = Table::new([Column::Path("file"), Column::Text("grants"), Column::Text("locks")]);
+    for file in files {
+        let grants: Vec<_> = file.grants.iter().map(ToString::to_string).collect();
+        let locks: Vec<_> = file.locks.iter().map(ToString::to_string).collect();
+        table.row([Cell::from(file.path.to_string()), grants.join(", ").into(), locks.join(", ").into()]);
+    }
+    table
+}

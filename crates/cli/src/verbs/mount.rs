@@ -1,0 +1,173 @@
+//! `bp mount`: a directory of the facility as a file system of this host.
+
+use crate::context::{Context, Run};
+use base::{Failure, FilePath, Result};
+use fuse::{Mounted, Settings};
+use nix::sys::signal::{SigSet, Signal};
+use std::{
+    ffi::OsString,
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+/// What a mount in the background says when it is there. Else it says why not.
+const MOUNTED: &str = "mounted";
+
+/// Mount a directory of the facility as a file system of this host
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The directory of the facility, and that of this host where it is mounted [default: / of the facility]
+    #[arg(required = true, num_args = 1..=2, value_names = ["PATH", "DIRECTORY"])]
+    places: Vec<OsString>,
+    /// Stay in the foreground, and log to the terminal
+    #[arg(long)]
+    foreground: bool,
+    /// Write messages to this file [default in the background: backplane/mount.log of the user's state directory]
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Fail calls when the facility has not answered for 30 s; else they wait for it
+    #[arg(long)]
+    soft: bool,
+    /// Let other users of this host use it, too, with your rights
+    #[arg(long)]
+    allow_other: bool,
+    /// Run as the background process of another `bp mount`
+    #[arg(long, hide = true)]
+    in_session: bool,
+}
+
+impl Args {
+    /// Which directory of the facility, and where.
+    fn places(&self) -> Result<(FilePath, &Path)> {
+        match &self.places[..] {
+            [directory] => Ok((FilePath::root(), Path::new(directory))),
+            [path, directory, ..] => {
+                let text = path.to_str().ok_or_else(|| {
+                    Failure::invalid(format!("{} is no path of a facility", path.display()))
+                })?;
+                Ok((text.parse()?, Path::new(directory)))
+            }
+            [] => Err(Failure::invalid("no directory is given to mount on")),
+        }
+    }
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    if args.in_session {
+        return in_background(&args, context);
+    }
+    if args.foreground {
+        log_to(args.log.as_deref())?;
+        let mounted = begin(&args, context)?;
+        mounted.wait();
+        return Ok(0);
+    }
+    detach(&args, context)?;
+    Ok(0)
+}
+
+fn begin(args: &Args, context: &mut Context) -> Result<Mounted> {
+    let (path, directory) = args.places()?;
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    // Before there are other threads: they inherit it.
+    signals.thread_block().map_err(|cause| Failure::io("block signals", &cause.into()))?;
+    let mounted = fuse::mount(Settings {
+        control: context.control()?,
+        user: context.user().to_owned(),
+        path,
+        directory: directory.to_owned(),
+        options: context.xrd_options(),
+        is_soft: args.soft,
+        allow_other: args.allow_other,
+    })?;
+    let stop = mounted.stop();
+    let watch = move || {
+        // It fails for no signal that can be waited for.
+        let _ = signals.wait();
+        stop.set();
+    };
+    let thread = thread::Builder::new().name("mount-signals".to_owned()).spawn(watch);
+    thread.map_err(|cause| Failure::io("start a thread", &cause))?;
+    Ok(mounted)
+}
+
+/// The background process: says on its standard output whether it has mounted, then serves until it is unmounted.
+fn in_background(args: &Args, context: &mut Context) -> Run {
+    crate::daemon::leave_session()?;
+    log_to(args.log.as_deref())?;
+    match begin(args, context) {
+        Ok(mounted) => {
+            context.output.line(MOUNTED)?;
+            context.output.flush()?;
+            mounted.wait();
+            Ok(0)
+        }
+        Err(failure) => {
+            context.output.json(&failure)?;
+            Ok(failure.kind.exit_code())
+        }
+    }
+}
+
+/// Starts the background process and waits until it has mounted.
+fn detach(args: &Args, context: &mut Context) -> Result<()> {
+    let failed = |what: &'static str| move |cause: std::io::Error| Failure::io(what, &cause);
+    let (path, directory) = args.places()?;
+    let log = args.log.clone().map_or_else(default_log, Ok)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed("find bp itself"))?);
+    command.arg("mount").arg("--in-session").arg("--log").arg(&log);
+    command.arg("--facility").arg(context.place()?).arg("--user").arg(context.user());
+    for (flag, is_set) in [("--soft", args.soft), ("--allow-other", args.allow_other)] {
+        command.args(is_set.then_some(flag));
+    }
+    command.arg("--").arg(path.as_str()).arg(directory);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(&log)?);
+    let mut child = command.spawn().map_err(failed("start bp in the background"))?;
+    let mut said = String::new();
+    if let Some(output) = child.stdout.take() {
+        // It ends with the process, if that says nothing.
+        BufReader::new(output).read_line(&mut said).map_err(failed("hear of the mount"))?;
+    }
+    if said.trim_end() == MOUNTED {
+        return Ok(());
+    }
+    Err(serde_json::from_str::<Failure>(&said).unwrap_or_else(|_| {
+        Failure::unavailable("the mount ended early").hint(format!("read its log {}", log.display()))
+    }))
+}
+
+fn default_log() -> Result<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
+    let state = state.ok_or_else(|| {
+        Failure::invalid("there is no place for the log: HOME is not set").hint("add --log FILE")
+    })?;
+    let directory = state.join("backplane");
+    std::fs::create_dir_all(&directory)
+        .map_err(|cause| Failure::io(format!("make {}", directory.display()), &cause))?;
+    Ok(directory.join("mount.log"))
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.map_err(|cause| Failure::io(format!("open the log {}", path.display()), &cause))
+}
+
+/// Has messages written to a file, or to the standard error.
+fn log_to(path: Option<&Path>) -> Result<()> {
+    let filter = std::env::var("BP_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .map_err(|cause| Failure::invalid(format!("BP_LOG is not a log filter: {cause}")))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    match path {
+        Some(path) => lines.with_writer(std::sync::Mutex::new(open_log(path)?)).init(),
+        None => lines.with_writer(std::io::stderr).init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Whoever waits for an answer: a thread of some program, which may be killed meanwhile.
+
+use crate::errno::Refusal;
+use rustix::io::Errno;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+};
+
+/// Something is being done: an answer comes when it is.
+const BUSY: u8 = 0;
+/// It waits for somebody else, and nothing was done: it may be given up.
+const WAITING: u8 = 1;
+/// It was answered already that it was interrupted.
+const GIVEN_UP: u8 = 2;
+
+/// Whoever waits for one answer.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    /// The number of the request.
+    pub(crate) unique: u64,
+    pid: u32,
+    /// A signal that does not kill ends the wait, too: so it is with locks.
+    is_light_sleeper: bool,
+    state: AtomicU8,
+    /// A signal came while it was busy.
+    is_woken: AtomicBool,
+}
+
+impl Caller {
+    pub(crate) fn new(unique: u64, pid: u32, is_light_sleeper: bool) -> Self {
+        let (state, is_woken) = (AtomicU8::new(BUSY), AtomicBool::new(false));
+        Self { unique, pid, is_light_sleeper, state, is_woken }
+    }
+
+    /// Nobody: what the mount does by itself.
+    pub(crate) fn nobody() -> Self {
+        Self::new(0, 0, false)
+    }
+
+    /// Does what only waits and changes nothing; it may be given up meanwhile. A refusal says that it was.
+    pub(crate) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+        if self.is_woken.load(Ordering::SeqCst) || self.is_dying() {
+            return Err(Errno::INTR.into());
+        }
+        if !self.step(BUSY, WAITING) {
+            // A wait within another one ends with that.
+            return if self.is_there() { wait() } else { Err(Errno::INTR.into()) };
+        }
+        // It may have come between the look and the step.
+        let outcome = if self.is_woken.load(Ordering::SeqCst) { Err(Errno::INTR.into()) } else { wait() };
+        if self.step(WAITING, BUSY) { outcome } else { Err(Errno::INTR.into()) }
+    }
+
+    /// A signal came. Yields whether the answer that it was interrupted is to be sent now.
+    pub(crate) fn interrupt(&self) -> bool {
+        if !self.is_light_sleeper && !self.is_dying() {
+            return false;
+        }
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.step(WAITING, GIVEN_UP)
+    }
+
+    /// Whether an answer is still awaited.
+    pub(crate) fn is_there(&self) -> bool {
+        self.state.load(Ordering::SeqCst) != GIVEN_UP
+    }
+
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Whether the thread is being killed. Programs do not expect other signals to interrupt a `stat`.
+    fn is_dying(&self) -> bool {
+        self.pid != 0 && is_killed(&std::fs::read_to_string(format!("/proc/{}/status", self.pid)))
+    }
+}
+
+/// Whether SIGKILL is pending; every signal that ends a process becomes one.
+fn is_killed(status: &std::io::Result<String>) -> bool {
+    let Ok(status) = status else { return true };
+    let pending = status.lines().filter_map(|line| {
+        line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")).map(str::trim)
+    });
+    pending.filter_map(|bits| u64::from_str_radix(bits, 16).ok()).any(|bits| bits & (1 << 8) != 0)
+}
+
+/// All who wait, by the number of their request.
+#[derive(Debug, Default)]
+pub(crate) struct Callers {
+    waiting: Mutex<HashMap<u64, Arc<Caller>>>,
+}
+
+impl Callers {
+    /// Remembers one until [`Self::remove`].
+    pub(crate) fn add(&self, caller: &Arc<Caller>) {
+        self.lock().insert(caller.unique, Arc::clone(caller));
+    }
+
+    /// Forgets one.
+    pub(crate) fn remove(&self, unique: u64) {
+        self.lock().remove(&unique);
+    }
+
+    /// A signal came for one. Yields whether it is to be answered that it was interrupted.
+    pub(crate) fn interrupt(&self, unique: u64) -> bool {
+        let caller = self.lock().get(&unique).cloned();
+        caller.is_some_and(|caller| caller.interrupt())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Caller>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_wait_is_given_up() {
+        let caller = Caller::new(1, 0, true);
+        assert!(caller.waiting(|| caller.waiting(|| Ok(7))).is_ok_and(|value| value == 7));
+        assert!(caller.waiting(|| Ok(caller.interrupt())).is_err());
+        assert!(!caller.is_there() && !caller.interrupt(), "answered once");
+        assert!(caller.waiting(|| Ok(7)).is_err());
+        let busy = Caller::new(2, 0, true);
+        assert!(!busy.interrupt() && busy.is_there(), "it does something");
+        assert!(busy.waiting(|| Ok(7)).is_err() && busy.is_there(), "its own answer says so");
+    }
+
+    #[test]
+    fn a_stat_goes_on_unless_its_process_is_killed() {
+        let caller = Caller::new(1, std::process::id(), false);
+        assert!(caller.waiting(|| Ok(caller.interrupt())).is_ok_and(|is_given_up| !is_given_up));
+        let status = |bits: &str| Ok(format!("Name:\tx\nSigPnd:\t{bits}\nShdPnd:\t0000000000000000\n"));
+        assert!(is_killed(&status("0000000000000100")) && !is_killed(&status("0000000000002000")));
+        assert!(is_killed(&Err(std::io::ErrorKind::NotFound.into())), "it is gone");
+    }
+}

@@ -1,0 +1,195 @@
+//! Files that programs of this host have open.
+
+use base::{Failure, FileId, Timestamp};
+use client::xrd;
+use share::{ClientId, Generation, LockOwner, Mode};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+use wire::control::LockKind;
+
+/// A file that is open.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    /// Which.
+    pub(crate) id: FileId,
+    state: Mutex<FileState>,
+    /// Notified when an answer to a request for a grant has come.
+    pub(crate) answered: Condvar,
+}
+
+/// What is known of it. The lock is held while bytes are on their way, so that a grant is returned after its last write.
+#[derive(Debug, Default)]
+pub(crate) struct FileState {
+    /// The session that grant, opens and locks belong to.
+    pub(crate) session: ClientId,
+    /// What may be done with it now.
+    pub(crate) grant: Option<HeldGrant>,
+    /// A thread asks for a grant.
+    pub(crate) is_asking: bool,
+    /// Bytes, as of the grant and what was written since.
+    pub(crate) size: u64,
+    /// Time of its content, likewise.
+    pub(crate) modified: Timestamp,
+    /// Something was written that is not committed.
+    pub(crate) is_dirty: bool,
+    /// What was written is lost: told once, by the next fsync or close.
+    pub(crate) lost: Option<Failure>,
+    /// A lock was lost: nothing is done with the file until all have closed it.
+    pub(crate) is_lock_lost: bool,
+    /// Opens, by what for: to read, to write.
+    pub(crate) opens: BTreeMap<(bool, bool), u32>,
+    /// Who may have locks.
+    pub(crate) lockers: HashSet<(LockKind, LockOwner)>,
+}
+
+/// A grant with its open connection.
+#[derive(Debug)]
+pub(crate) struct HeldGrant {
+    /// What for.
+    pub(crate) mode: Mode,
+    /// Its number.
+    pub(crate) generation: Generation,
+    /// The bytes; `None`: the file has none yet.
+    pub(crate) bytes: Option<xrd::File>,
+}
+
+impl FileState {
+    /// Whether `mode` may be done under the grant.
+    pub(crate) fn allows(&self, mode: Mode) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.mode >= mode)
+    }
+
+    /// Whether size and time are more recent than what the head knows.
+    pub(crate) fn is_ahead(&self, client: ClientId) -> bool {
+        self.session == client && self.is_dirty && self.allows(Mode::Write)
+    }
+
+    /// What was written since the last commit is lost.
+    pub(crate) fn lose(&mut self, failure: Failure) {
+        if std::mem::take(&mut self.is_dirty) {
+            tracing::error!(%failure, "what was written to a file is lost");
+            self.lost.get_or_insert(failure);
+        }
+    }
+
+    /// All that belongs to the old session is gone. Yields the opens that the new one is to be told of.
+    pub(crate) fn change_session(&mut self, client: ClientId) -> Vec<(bool, bool)> {
+        self.session = client;
+        self.grant = None;
+        self.lose(Failure::unavailable("the head has ended the session of this mount"));
+        self.is_lock_lost |= !self.lockers.is_empty();
+        self.lockers.clear();
+        let opens = self.opens.iter();
+        opens.flat_map(|(what, count)| std::iter::repeat_n(*what, *count as usize)).collect()
+    }
+
+    /// Where bytes go that are to be written at `offset`: a file that is opened to append is written at its end, wherever that was
+    /// when the kernel looked last.
+    pub(crate) fn target(&self, offset: u64, is_append: bool) -> u64 {
+        if is_append { self.size } else { offset }
+    }
+}
+
+impl OpenFile {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, FileState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All files that are open.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles {
+    files: Mutex<HashMap<FileId, (u32, Arc<OpenFile>)>>,
+}
+
+impl OpenFiles {
+    /// A file that is open.
+    pub(crate) fn get(&self, id: FileId) -> Option<Arc<OpenFile>> {
+        self.table().get(&id).map(|(_, file)| Arc::clone(file))
+    }
+
+    /// Keeps a file until [`Self::close`].
+    pub(crate) fn open(&self, id: FileId, client: ClientId) -> Arc<OpenFile> {
+        let mut table = self.table();
+        let (count, file) = table.entry(id).or_insert_with(|| {
+            let state = Mutex::new(FileState { session: client, ..FileState::default() });
+            (0, Arc::new(OpenFile { id, state, answered: Condvar::new() }))
+        });
+        *count += 1;
+        Arc::clone(file)
+    }
+
+    /// Ends one [`Self::open`].
+    pub(crate) fn close(&self, id: FileId) {
+        let mut table = self.table();
+        if let Some((count, _)) = table.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                table.remove(&id);
+            }
+        }
+    }
+
+    /// Whether somebody else has it open, too.
+    pub(crate) fn is_last(&self, id: FileId) -> bool {
+        self.table().get(&id).is_none_or(|(count, _)| *count <= 1)
+    }
+
+    /// All.
+    pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
+        self.table().values().map(|(_, file)| Arc::clone(file)).collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<FileId, (u32, Arc<OpenFile>)>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(mode: Mode) -> HeldGrant {
+        HeldGrant { mode, generation: Generation(1), bytes: None }
+    }
+
+    #[test]
+    fn who_may_write_may_read() {
+        let mut state = FileState::default();
+        assert!(!state.allows(Mode::Read));
+        state.grant = Some(grant(Mode::Read));
+        assert!(state.allows(Mode::Read) && !state.allows(Mode::Write));
+        state.grant = Some(grant(Mode::Write));
+        assert!(state.allows(Mode::Read) && state.allows(Mode::Write));
+    }
+
+    #[test]
+    fn appends_go_to_the_end_as_of_the_grant() {
+        let state = FileState { size: 100, ..FileState::default() };
+        assert_eq!((state.target(7, true), state.target(7, false)), (100, 7));
+    }
+
+    #[test]
+    fn an_evicted_mount_loses_what_it_had_not_committed_and_says_so_once() {
+        let mut state = FileState { is_dirty: true, grant: Some(grant(Mode::Write)), ..FileState::default() };
+        state.opens = BTreeMap::from([((true, false), 1), ((true, true), 2)]);
+        state.lockers.insert((LockKind::Posix, LockOwner(1)));
+        assert_eq!(state.change_session(ClientId(9)), [(true, false), (true, true), (true, true)]);
+        assert!(state.lost.take().is_some() && state.is_lock_lost && state.grant.is_none());
+        state.change_session(ClientId(10));
+        assert!(state.lost.is_none(), "nothing was written since");
+    }
+
+    #[test]
+    fn a_file_is_kept_until_its_last_user_has_closed_it() {
+        let files = OpenFiles::default();
+        let (first, second) = (files.open(FileId(7), ClientId(1)), files.open(FileId(7), ClientId(1)));
+        assert!(Arc::ptr_eq(&first, &second) && !files.is_last(FileId(7)));
+        files.close(FileId(7));
+        assert!(files.is_last(FileId(7)) && files.get(FileId(7)).is_some());
+        files.close(FileId(7));
+        assert!(files.get(FileId(7)).is_none() && files.all().is_empty());
+    }
+}

@@ -1,0 +1,133 @@
+//! Answers to the kernel.
+#![allow(clippy::host_endian_bytes, reason = "both ends are the same host")]
+
+use base::Timestamp;
+
+/// The fields of an answer, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// Data as they are.
+    pub(crate) fn data(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
+    /// 16 bits.
+    pub(crate) fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// 32 bits.
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// 64 bits.
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// The bytes.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A node that was found or made. It may not be cached: another host may change it at any time.
+    pub(crate) fn entry(attributes: &Attributes) -> Self {
+        let mut answer = Self::default();
+        // The node, its generation, and how long the name and the attributes hold.
+        answer.u64(attributes.node).u64(0).u64(0).u64(0).u32(0).u32(0);
+        answer.attributes(attributes);
+        answer
+    }
+
+    /// Attributes of a node, not to be cached either.
+    pub(crate) fn node(attributes: &Attributes) -> Self {
+        let mut answer = Self::default();
+        answer.u64(0).u32(0).u32(0);
+        answer.attributes(attributes);
+        answer
+    }
+
+    /// An open file or directory: its handle and flags.
+    pub(crate) fn opened(&mut self, handle: u64, flags: u32) {
+        self.u64(handle).u32(flags).u32(0);
+    }
+
+    fn attributes(&mut self, attributes: &Attributes) {
+        let seconds = attributes.modified.seconds() as u64;
+        let nanoseconds = attributes.modified.0.rem_euclid(1000) as u32 * 1_000_000;
+        self.u64(attributes.node).u64(attributes.size).u64(attributes.size.div_ceil(512));
+        self.u64(seconds).u64(seconds).u64(seconds);
+        self.u32(nanoseconds).u32(nanoseconds).u32(nanoseconds);
+        self.u32(attributes.mode).u32(attributes.links).u32(attributes.uid).u32(attributes.gid);
+        self.u32(0).u32(4096).u32(0);
+    }
+
+    /// Adds a name to a listing if it fits into `most` bytes; `next` is where a later listing goes on after it.
+    pub(crate) fn name(&mut self, most: usize, node: u64, next: u64, is_directory: bool, name: &str) -> bool {
+        let padding = name.len().next_multiple_of(8) - name.len();
+        if self.len() + 24 + name.len() + padding > most {
+            return false;
+        }
+        let kind = if is_directory { 4 } else { 8 };
+        self.u64(node).u64(next).u32(name.len() as u32).u32(kind);
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(&[0; 8][..padding]);
+        true
+    }
+}
+
+/// What `stat` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// The number of the node.
+    pub(crate) node: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Time of its content.
+    pub(crate) modified: Timestamp,
+    /// Kind and permission bits.
+    pub(crate) mode: u32,
+    /// Names; 2 of a directory, as many file systems have it that do not count.
+    pub(crate) links: u32,
+    /// Owner.
+    pub(crate) uid: u32,
+    /// Group.
+    pub(crate) gid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_have_the_lengths_that_the_kernel_expects() {
+        let modified = Timestamp(-1);
+        let node = Attributes { node: 7, size: 513, modified, mode: 0o100_644, links: 1, uid: 1, gid: 2 };
+        let entry = Answer::entry(&node).into_bytes();
+        assert_eq!((entry.len(), Answer::node(&node).len()), (128, 104));
+        assert_eq!(entry[56..64], 2u64.to_ne_bytes(), "blocks");
+        assert_eq!(entry[64..72], (-1i64).to_ne_bytes(), "before 1970");
+        assert_eq!(entry[88..92], 999_000_000u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn names_are_padded_and_end_where_the_buffer_does() {
+        let mut listing = Answer::default();
+        assert!(listing.name(64, 5, 1, true, "a") && listing.name(64, 6, 2, false, "12345678"));
+        assert_eq!(listing.len(), 64);
+        assert!(!listing.name(64, 7, 3, false, "b"));
+    }
+}

@@ -1,0 +1,122 @@
+//! `/dev/fuse`: mounting, and messages to and fro.
+
+use super::{abi::IO_BYTES_MAX, answers::Answer, request::Request};
+use base::{ErrorKind, Failure, Result};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    mount::{MountFlags, UnmountFlags},
+};
+use std::{
+    ffi::CString,
+    io::IoSlice,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Room for the longest message: a write with its head.
+const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + 4096;
+
+/// A mounted file system, as its process sees it.
+#[derive(Debug)]
+pub(crate) struct Device {
+    fd: OwnedFd,
+    directory: PathBuf,
+    /// It was unmounted: what is mounted there now is something else.
+    is_gone: AtomicBool,
+}
+
+impl Device {
+    /// Mounts over `directory`; `source` is what `mount` shows as the device.
+    pub(crate) fn mount(directory: &Path, source: &str, allow_other: bool) -> Result<Self> {
+        let failed = |what: String| move |cause: Errno| Failure::io(what, &std::io::Error::from(cause));
+        let fd = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        let fd = fd.map_err(failed("open /dev/fuse".to_owned())).map_err(|failure| {
+            failure
+                .hint("load the kernel module: `modprobe fuse`; in a container it must be given the device")
+        })?;
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let others = if allow_other { ",allow_other" } else { "" };
+        let options = format!("fd={},rootmode=40000,user_id={user},group_id={group}{others}", fd.as_raw_fd());
+        let options =
+            CString::new(options).map_err(|_| Failure::internal("a mount option has a zero byte"))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        let mounted = rustix::mount::mount(source, directory, "fuse.backplane", flags, options.as_c_str());
+        mounted.map_err(failed(format!("mount on {}", directory.display()))).map_err(|failure| {
+            if failure.kind == ErrorKind::Permission {
+                return failure.hint("only root may mount");
+            }
+            failure
+        })?;
+        Ok(Self { fd, directory: directory.to_owned(), is_gone: AtomicBool::new(false) })
+    }
+
+    /// Waits for the next message; `None`: it is unmounted.
+    pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> Result<Option<Request>> {
+        buffer.resize(MESSAGE_BYTES_MAX, 0);
+        loop {
+            match rustix::io::read(&self.fd, &mut buffer[..]) {
+                Ok(length) => {
+                    let request = Request::parse(&buffer[..length]);
+                    return request.map(Some).ok_or_else(|| {
+                        Failure::internal(format!("the kernel sent {length} bytes that are no message"))
+                    });
+                }
+                // Of a message that was withdrawn while it was on its way.
+                Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+                Err(Errno::NODEV) => {
+                    self.is_gone.store(true, Ordering::SeqCst);
+                    return Ok(None);
+                }
+                Err(cause) => return Err(Failure::io("read from /dev/fuse", &std::io::Error::from(cause))),
+            }
+        }
+    }
+
+    /// Answers a message. Whoever waited for it may be gone, which is no failure.
+    pub(crate) fn answer(&self, unique: u64, outcome: Result<Answer, Errno>) {
+        let (error, body) = match outcome {
+            Ok(answer) => (0, answer.into_bytes()),
+            Err(errno) => (-errno.raw_os_error(), Vec::new()),
+        };
+        let mut head = Answer::default();
+        head.u32((16 + body.len()) as u32).u32(error as u32).u64(unique);
+        let head = head.into_bytes();
+        match rustix::io::writev(&self.fd, &[IoSlice::new(&head), IoSlice::new(&body)]) {
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(cause) => tracing::error!(unique, %cause, "the kernel does not take an answer"),
+        }
+    }
+
+    /// Unmounts. Where files are still open the name goes now, and the rest when they are closed. Yields whether there are none.
+    pub(crate) fn unmount(&self) -> bool {
+        let is_gone = || self.is_gone.load(Ordering::SeqCst);
+        if is_gone() || rustix::mount::unmount(&self.directory, UnmountFlags::NOFOLLOW).is_ok() {
+            return true;
+        }
+        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        is_gone() || rustix::mount::unmount(&self.directory, flags).is_err()
+    }
+}
+
+/// Unmounts a directory, from whatever process.
+pub(crate) fn unmount(directory: &Path, is_lazy: bool) -> Result<()> {
+    let flags = if is_lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    rustix::mount::unmount(directory, flags | UnmountFlags::NOFOLLOW).map_err(|cause| {
+        let failure = Failure::io(format!("unmount {}", directory.display()), &std::io::Error::from(cause));
+        match cause {
+            Errno::BUSY => Failure { kind: ErrorKind::Busy, ..failure }
+                .hint("programs have files open there, or work in it: end them, or add --lazy"),
+            Errno::INVAL => Failure { kind: ErrorKind::Invalid, ..failure }.hint("nothing is mounted there"),
+            Errno::PERM => failure.hint("only root may unmount"),
+            _ => failure,
+        }
+    })
+}
+
+/// Whether the process of what is mounted at `directory` is gone.
+pub(crate) fn is_orphaned(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory)
+        .is_err_and(|cause| cause.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()))
+}

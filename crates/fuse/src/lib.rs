@@ -1,0 +1,144 @@
+//! The mount: a directory of a facility as a file system of this host, coherent with the mounts of other hosts.
+//!
+//! **Problem.** Most programs read and write files by a path, and change them in place. Several hosts do that with the same files at
+//! the same time; some of them freeze, lose their network, and wake up again.
+//!
+//! **Idea.** Names and attributes are the head's: each request of the kernel for them is one call. Bytes are read and written at the
+//! disk server, under a *grant* of the head: any number of mounts may hold one to read, or one of them one to write. A grant that
+//! another mount needs is asked back; what was written under it is synced and committed before it is returned. A mount that does not
+//! answer is fenced by the disk server, so that what it writes when it wakes up is refused. Locks are the head's, too.
+//!
+//! Nothing is cached by the kernel: every program sees what others have written. That is coherent, and slow.
+//!
+//! **Start reading** with [`mount()`], then `mount.rs` (what a mount knows), `grants.rs` (asked for and returned), `content.rs` (reads
+//! and writes), `ops/` (what the kernel asks for). The rules of grants and locks are in crate `share`.
+
+#![forbid(unsafe_code)]
+
+mod caller;
+mod content;
+mod errno;
+mod files;
+mod grants;
+mod head;
+mod kernel;
+mod locks;
+mod mount;
+mod names;
+mod ops;
+mod pool;
+mod session;
+
+use base::{Failure, FilePath, Result};
+use client::{Control, Stop, xrd};
+use kernel::device::{self, Device};
+use mount::Mount;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
+
+/// Requests that are worked on at a time. Each may wait for the head or a disk server.
+const REQUESTS_MAX: usize = 64;
+/// Grants that are returned at a time.
+const RECALLS_MAX: usize = 16;
+
+/// What is mounted where, and how.
+pub struct Settings {
+    /// The head.
+    pub control: Control,
+    /// On whose behalf.
+    pub user: String,
+    /// The directory of the facility.
+    pub path: FilePath,
+    /// The directory of this host.
+    pub directory: PathBuf,
+    /// How the data mover introduces itself.
+    pub options: xrd::Options,
+    /// Calls fail when the head has not answered for a while; else they wait for it.
+    pub is_soft: bool,
+    /// Other users of this host may use it, too, all with the rights of [`Self::user`].
+    pub allow_other: bool,
+}
+
+/// A directory that is mounted.
+pub struct Mounted {
+    mount: Arc<Mount>,
+    stop: Stop,
+}
+
+/// Mounts a directory. What a mount that was killed has left there is unmounted first.
+pub fn mount(settings: Settings) -> Result<Mounted> {
+    let Settings { control, user, path, directory, options, is_soft, allow_other } = settings;
+    if device::is_orphaned(&directory) {
+        device::unmount(&directory, true)?;
+    }
+    let directory = directory
+        .canonicalize()
+        .map_err(|cause| Failure::io(format!("mount on {}", directory.display()), &cause))?;
+    let stop = Stop::default();
+    let host = format!("{}:{}", host_name(), directory.display());
+    let (head, session) = head::Head::open(control, (path.clone(), host), is_soft, stop.clone())?;
+    let device = Device::mount(&directory, &format!("backplane:{path}"), allow_other)?;
+    let mount = Arc::new(Mount {
+        head,
+        device,
+        user,
+        root: session.root.id,
+        options,
+        files: files::OpenFiles::default(),
+        listings: std::sync::Mutex::default(),
+        handles: 1.into(),
+        requests: 1.into(),
+        names: names::Names::default(),
+        callers: caller::Callers::default(),
+        pool: pool::Pool::start(REQUESTS_MAX)?,
+        recallers: pool::Pool::start(RECALLS_MAX)?,
+        recalling: session::Recalling::default(),
+    });
+    let own = Arc::clone(&mount);
+    start("mount-session", move || session::keep(&own))?;
+    let (own, ended) = (Arc::clone(&mount), stop.clone());
+    start("mount-kernel", move || {
+        if let Err(failure) = own.serve() {
+            tracing::error!(%failure, "the kernel is not answered any more");
+        }
+        ended.set();
+    })?;
+    tracing::info!(%path, directory = %directory.display(), mount = %mount.head.client(), "mounted");
+    Ok(Mounted { mount, stop })
+}
+
+impl Mounted {
+    /// What ends the mount: set it, and [`Self::wait`] unmounts.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits until it is unmounted or to be; then commits what was written and ends the session.
+    pub fn wait(self) {
+        // As long as it takes: a mount has no end of its own.
+        while !self.stop.wait(std::time::Duration::from_secs(3600)) {}
+        if !self.mount.device.unmount() {
+            tracing::warn!("files are still open in what is unmounted; programs that use them fail");
+        }
+        self.mount.end();
+        tracing::info!("unmounted");
+    }
+}
+
+/// Unmounts a directory; its process returns what it holds and ends. `is_lazy`: also if programs have files open there.
+pub fn unmount(directory: &Path, is_lazy: bool) -> Result<()> {
+    device::unmount(directory, is_lazy)
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map(drop).map_err(|cause| Failure::io("start a thread of the mount", &cause))
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

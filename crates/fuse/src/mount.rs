@@ -1,0 +1,128 @@
+//! What a mount knows: the head, the files that are open, and what the kernel waits for.
+
+use crate::{
+    caller::{Caller, Callers},
+    errno::Refusal,
+    files::OpenFiles,
+    head::Head,
+    kernel::{abi::opcode, answers::Answer, device::Device, request::Request},
+    names::Names,
+    ops,
+    pool::Pool,
+    session::Recalling,
+};
+use base::{FileId, Result};
+use client::xrd;
+use rustix::io::Errno;
+use std::sync::{Arc, Mutex, atomic::AtomicU64};
+use wire::control::CloseMount;
+
+/// The number that the kernel has for the mounted directory.
+pub(crate) const ROOT: u64 = 1;
+
+/// A mount.
+pub(crate) struct Mount {
+    pub(crate) head: Head,
+    pub(crate) device: Device,
+    /// Whose files new ones are.
+    pub(crate) user: String,
+    /// The mounted directory.
+    pub(crate) root: FileId,
+    pub(crate) options: xrd::Options,
+    pub(crate) files: OpenFiles,
+    /// Listings of directories that are open, by handle.
+    pub(crate) listings: Mutex<ops::directories::Listings>,
+    pub(crate) handles: AtomicU64,
+    /// Requests for grants so far.
+    pub(crate) requests: AtomicU64,
+    pub(crate) names: Names,
+    pub(crate) callers: Callers,
+    /// Threads that answer the kernel.
+    pub(crate) pool: Pool,
+    /// Threads that return grants: they wait for no grant themselves, so that one of them is always free after a while.
+    pub(crate) recallers: Pool,
+    pub(crate) recalling: Recalling,
+}
+
+impl Mount {
+    /// The file that the kernel names.
+    pub(crate) fn file_id(&self, node: u64) -> FileId {
+        if node == ROOT { self.root } else { FileId(node) }
+    }
+
+    /// The number that the kernel is given for a file.
+    pub(crate) fn node(&self, file: FileId) -> u64 {
+        if file == self.root { ROOT } else { file.0 }
+    }
+
+    /// Answers the kernel until it is unmounted.
+    pub(crate) fn serve(self: &Arc<Self>) -> Result<()> {
+        let mut buffer = Vec::new();
+        while let Some(request) = self.device.receive(&mut buffer)? {
+            self.take(request);
+        }
+        Ok(())
+    }
+
+    /// Takes one message.
+    fn take(self: &Arc<Self>, request: Request) {
+        match request.opcode {
+            // These have no answer. Nodes have the numbers of the catalogue: nothing is kept for them.
+            opcode::FORGET | opcode::BATCH_FORGET => {}
+            opcode::INTERRUPT => {
+                if let Ok(unique) = request.fields().u64()
+                    && self.callers.interrupt(unique)
+                {
+                    self.device.answer(unique, Err(Errno::INTR));
+                }
+            }
+            opcode::INIT => self.device.answer(request.unique, crate::kernel::abi::greet(&request)),
+            _ => self.dispatch(request),
+        }
+    }
+
+    /// Has a thread answer.
+    fn dispatch(self: &Arc<Self>, request: Request) {
+        let is_lock_wait = request.opcode == opcode::SETLKW;
+        let unique = request.unique;
+        let caller = Arc::new(Caller::new(unique, request.pid, is_lock_wait));
+        self.callers.add(&caller);
+        let own = Arc::clone(self);
+        let job = move || {
+            let outcome = ops::answer(&own, &caller, &request);
+            own.callers.remove(unique);
+            if caller.is_there() {
+                own.device.answer(unique, outcome.map_err(|refusal| told(&request, &refusal)));
+            }
+        };
+        let is_taken = if is_lock_wait { self.pool.sleep(job) } else { self.pool.run(job) };
+        if !is_taken {
+            self.callers.remove(unique);
+            self.device.answer(unique, Err(if is_lock_wait { Errno::NOLCK } else { Errno::BUSY }));
+        }
+    }
+
+    /// Commits what was written, returns all grants and ends the session.
+    pub(crate) fn end(&self) {
+        for file in self.files.all() {
+            self.give_back(&file, &mut file.lock());
+        }
+        let close = CloseMount { client: self.head.client() };
+        if let Err(failure) = self.head.call_once(&close, base::Millis(0)) {
+            tracing::warn!(%failure, "the session was not ended; the head evicts it when somebody waits for it");
+        }
+    }
+
+    /// An answer without content.
+    pub(crate) fn nothing() -> Result<Answer, Refusal> {
+        Ok(Answer::default())
+    }
+}
+
+/// What the program is told; what a person should look at is logged.
+fn told(request: &Request, refusal: &Refusal) -> Errno {
+    if refusal.is_trouble() {
+        tracing::error!(opcode = request.opcode, node = request.node, %refusal, "a request failed");
+    }
+    refusal.errno()
+}

@@ -1,0 +1,176 @@
+//! Attributes of nodes, and of the whole file system.
+
+use super::{Outcome, opens::for_writing, tree::PERMISSION_BITS};
+use crate::{
+    caller::Caller,
+    errno::Refusal,
+    kernel::{
+        abi,
+        answers::{Answer, Attributes},
+        request::{Fields, Request},
+    },
+    mount::Mount,
+    names,
+};
+use base::{FileId, Timestamp};
+use rustix::io::Errno;
+use std::time::SystemTime;
+use wire::control::{Entry, GetNode, GetSpace, NodeKind, SetNode};
+
+/// Bytes of a block in `statfs`.
+const BLOCK_BYTES: u64 = 4096;
+/// Longest name.
+const NAME_BYTES_MAX: u32 = 255;
+
+pub(super) fn get(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let entry = fetch(mount, caller, mount.file_id(request.node))?;
+    Ok(Answer::node(&shown(mount, &entry)))
+}
+
+fn fetch(mount: &Mount, caller: &Caller, file: FileId) -> Result<Entry, Refusal> {
+    let found = mount.head.call_until(caller, |client| GetNode { client, file })?;
+    Ok(found.entry.ok_or(Errno::NOENT)?)
+}
+
+/// An entry as `stat` shows it. What this mount has written is newer than what the head knows.
+pub(super) fn shown(mount: &Mount, entry: &Entry) -> Attributes {
+    let is_directory = entry.kind == NodeKind::Directory;
+    let kind = if is_directory { 0o040_000 } else { 0o100_000 };
+    let own = mount.files.get(entry.id).and_then(|file| {
+        let state = file.lock();
+        state.is_ahead(mount.head.client()).then_some((state.size, state.modified))
+    });
+    let (size, modified) = own.unwrap_or((entry.size, entry.content_modified()));
+    Attributes {
+        node: mount.node(entry.id),
+        size,
+        modified,
+        mode: kind | (entry.mode & PERMISSION_BITS),
+        links: if is_directory { 2 } else { 1 },
+        uid: mount.names.uid(&entry.owner),
+        gid: mount.names.gid(&entry.group),
+    }
+}
+
+/// What is to be set.
+#[derive(Debug)]
+struct Wanted {
+    valid: u32,
+    size: u64,
+    modified: Timestamp,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+}
+
+impl Wanted {
+    fn read(mut fields: Fields<'_>) -> Result<Self, Errno> {
+        let (valid, _padding, _handle, size, _owner) =
+            (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);
+        let (_accessed, seconds, _changed) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let (_, nanoseconds, _) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let (mode, _, uid, gid) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
+        let millis = (seconds as i64).saturating_mul(1000).saturating_add(i64::from(nanoseconds / 1_000_000));
+        Ok(Self { valid, size, modified: Timestamp(millis), mode, uid, gid })
+    }
+
+    fn has(&self, what: u32) -> bool {
+        self.valid & what != 0
+    }
+
+    /// The time to be set.
+    fn time(&self) -> Option<Timestamp> {
+        let now = || Timestamp::from_system(SystemTime::now());
+        self.has(abi::set::MTIME).then(|| if self.has(abi::set::MTIME_NOW) { now() } else { self.modified })
+    }
+
+    /// The call that sets all but the size; `None`: nothing of that is to be set.
+    fn call(&self, file: FileId) -> Result<Option<SetNode>, Errno> {
+        let owner = self.has(abi::set::UID).then(|| names::user(self.uid).ok_or(Errno::INVAL)).transpose()?;
+        let group =
+            self.has(abi::set::GID).then(|| names::group(self.gid).ok_or(Errno::INVAL)).transpose()?;
+        let mode = self.has(abi::set::MODE).then_some(self.mode & PERMISSION_BITS);
+        let modified = self.time();
+        let is_some = owner.is_some() || group.is_some() || mode.is_some() || modified.is_some();
+        let client = share::ClientId(0);
+        Ok(is_some.then_some(SetNode { client, file, mode, owner, group, modified }))
+    }
+}
+
+pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let (file, wanted) = (mount.file_id(request.node), Wanted::read(request.fields())?);
+    let call = wanted.call(file)?;
+    if wanted.has(abi::set::SIZE) {
+        let own = mount.files.get(file).filter(|_| wanted.has(abi::set::HANDLE));
+        match own {
+            Some(open) => mount.truncate(caller, &open, wanted.size)?,
+            None => for_writing(mount, caller, file, |open| mount.truncate(caller, open, wanted.size))?,
+        }
+    }
+    let Some(call) = call else {
+        return Ok(Answer::node(&shown(mount, &fetch(mount, caller, file)?)));
+    };
+    let open = mount.files.get(file);
+    if let (Some(open), Some(modified)) = (&open, call.modified) {
+        // A commit that came later would overwrite the time.
+        mount.sync_unless_lost(caller, open)?;
+        open.lock().modified = modified;
+    }
+    let entry = mount.head.call(caller, |client| SetNode { client, ..call.clone() })?;
+    Ok(Answer::node(&shown(mount, &entry)))
+}
+
+/// `access`, for the owner by the mode. Of others the head knows more than can be seen here: it refuses when something is done.
+pub(super) fn access(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let wanted = request.fields().u32()?;
+    let entry = fetch(mount, caller, mount.file_id(request.node))?;
+    let is_program = entry.mode & 0o111 != 0 || entry.kind == NodeKind::Directory;
+    let others = if is_program { 0o7 } else { 0o6 };
+    let given = if entry.owner == mount.user { entry.mode >> 6 & 0o7 } else { others };
+    let missing = wanted & !given & 0o7;
+    if missing == 0 { Mount::nothing() } else { Err(Errno::ACCESS.into()) }
+}
+
+pub(super) fn space(mount: &Mount, caller: &Caller) -> Outcome {
+    let space = mount.head.call(caller, |_| GetSpace {})?;
+    let (blocks, free) = (space.total_bytes / BLOCK_BYTES, space.free_bytes / BLOCK_BYTES);
+    let mut answer = Answer::default();
+    // Numbers of files are not limited.
+    answer.u64(blocks).u64(free).u64(free).u64(0).u64(0);
+    answer.u32(BLOCK_BYTES as u32).u32(NAME_BYTES_MAX).u32(BLOCK_BYTES as u32);
+    for _ in 0..7 {
+        answer.u32(0);
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(valid: u32) -> Wanted {
+        let mut body = Answer::default();
+        body.u32(valid).u32(0).u64(0).u64(77).u64(0);
+        body.u64(1).u64(-2i64 as u64).u64(3).u32(0).u32(5_000_000).u32(0);
+        body.u32(0o100_640).u32(0).u32(0).u32(0).u32(0);
+        Wanted::read(Request::of(abi::opcode::SETATTR, 1, &body.into_bytes()).fields()).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_named_is_set() {
+        let all = wanted(abi::set::MODE | abi::set::UID | abi::set::GID | abi::set::MTIME | abi::set::SIZE);
+        let call = all.call(FileId(7)).unwrap().unwrap();
+        assert_eq!(
+            (call.mode, call.owner.as_deref(), call.group.as_deref()),
+            (Some(0o640), Some("root"), Some("root"))
+        );
+        assert_eq!((call.modified, all.size), (Some(Timestamp(-1995)), 77));
+        assert!(wanted(abi::set::SIZE).call(FileId(7)).unwrap().is_none());
+    }
+
+    #[test]
+    fn owners_without_a_name_here_are_refused() {
+        let wanted = Wanted { uid: 3_999_999_999, ..wanted(abi::set::UID) };
+        assert_eq!(wanted.call(FileId(7)).err(), Some(Errno::INVAL));
+    }
+}

@@ -1,0 +1,194 @@
+//! Open files.
+
+use super::{Outcome, attributes::shown, tree};
+use crate::{
+    caller::Caller,
+    errno::Refusal,
+    files::OpenFile,
+    kernel::{abi, answers::Answer, request::Request},
+    mount::Mount,
+};
+use base::FileId;
+use rustix::{fs::OFlags, io::Errno};
+use share::LockOwner;
+use std::sync::Arc;
+use wire::control::{CloseNode, Entry, LockKind, NodeKind, OpenNode};
+
+/// How often a file that is to be opened or made may vanish and come back meanwhile.
+const RACES_MAX: u32 = 16;
+
+/// What a file is opened for: to read, to write.
+type Access = (bool, bool);
+
+fn access(flags: u32) -> Access {
+    match flags & OFlags::ACCMODE.bits() {
+        mode if mode == OFlags::RDONLY.bits() => (true, false),
+        mode if mode == OFlags::WRONLY.bits() => (false, true),
+        _ => (true, true),
+    }
+}
+
+fn opened(mut answer: Answer) -> Answer {
+    // Nothing is cached by the kernel: it does not know what other hosts write.
+    answer.opened(0, abi::OPEN_DIRECT_IO);
+    answer
+}
+
+pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let mut fields = request.fields();
+    let (flags, mode, _umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
+    let place = (request.node, fields.name()?);
+    for _ in 0..RACES_MAX {
+        match tree::make(mount, caller, place.clone(), (NodeKind::File, mode), true) {
+            Ok(entry) => {
+                keep(mount, entry.id, access(flags));
+                return Ok(opened(Answer::entry(&shown(mount, &entry))));
+            }
+            Err(refusal) if refusal.errno() != Errno::EXIST || flags & OFlags::EXCL.bits() != 0 => {
+                return Err(refusal);
+            }
+            // Another host has made it since the kernel looked.
+            Err(_) => {}
+        }
+        match open_made(mount, caller, &place, flags) {
+            Err(refusal) if refusal.errno() == Errno::NOENT => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Errno::BUSY.into())
+}
+
+/// Opens what another host has made. That it is emptied, if it is to be, the kernel leaves to us here.
+fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) -> Outcome {
+    let entry = tree::find(mount, caller, place.0, &place.1)?;
+    if entry.kind == NodeKind::Directory {
+        return Err(Errno::ISDIR.into());
+    }
+    let open = begin(mount, caller, entry.id, access(flags))?;
+    if flags & OFlags::TRUNC.bits() != 0
+        && let Err(refusal) = mount.truncate(caller, &open, 0)
+    {
+        end(mount, &open, access(flags));
+        return Err(refusal);
+    }
+    let size = if flags & OFlags::TRUNC.bits() != 0 { 0 } else { entry.size };
+    Ok(opened(Answer::entry(&shown(mount, &Entry { size, ..entry }))))
+}
+
+pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let flags = request.fields().u32()?;
+    begin(mount, caller, mount.file_id(request.node), access(flags))?;
+    Ok(opened(Answer::default()))
+}
+
+/// Opens a file at the head.
+fn begin(mount: &Mount, caller: &Caller, file: FileId, access: Access) -> Result<Arc<OpenFile>, Refusal> {
+    let (is_read, is_write) = access;
+    mount.head.call(caller, |client| OpenNode { client, file, is_read, is_write })?;
+    Ok(keep(mount, file, access))
+}
+
+fn keep(mount: &Mount, file: FileId, access: Access) -> Arc<OpenFile> {
+    let open = mount.files.open(file, mount.head.client());
+    *open.lock().opens.entry(access).or_default() += 1;
+    open
+}
+
+/// Ends an open. What was written is committed, and the grant returned with the last one.
+fn end(mount: &Mount, file: &OpenFile, access: Access) {
+    let mut state = file.lock();
+    if mount.files.is_last(file.id) {
+        mount.give_back(file, &mut state);
+    }
+    if let Some(count) = state.opens.get_mut(&access) {
+        *count = count.saturating_sub(1);
+    }
+    drop(state);
+    mount.files.close(file.id);
+    let close = |client| CloseNode { client, file: file.id, is_write: access.1 };
+    if let Err(refusal) = mount.head.call(&Caller::nobody(), close) {
+        tracing::warn!(file = %file.id, %refusal, "a file was not closed at the head");
+    }
+}
+
+/// Does something with a file that is open for writing, at least for that.
+pub(super) fn for_writing(
+    mount: &Mount,
+    caller: &Caller,
+    file: FileId,
+    work: impl FnOnce(&OpenFile) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let access = (false, true);
+    let open = begin(mount, caller, file, access)?;
+    let outcome = work(&open);
+    end(mount, &open, access);
+    outcome
+}
+
+/// The file of a request, which is open.
+fn of(mount: &Mount, request: &Request) -> Result<Arc<OpenFile>, Errno> {
+    mount.files.get(mount.file_id(request.node)).ok_or(Errno::BADF)
+}
+
+pub(super) fn read(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let mut fields = request.fields();
+    let (_handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
+    let file = of(mount, request)?;
+    let size = size.min(abi::IO_BYTES_MAX);
+    Ok(Answer::data(mount.read(caller, &file, (offset, size))?))
+}
+
+pub(super) fn write(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let mut fields = request.fields();
+    let (_handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
+    let (_write_flags, _owner, flags, _) = (fields.u32()?, fields.u64()?, fields.u32()?, fields.u32()?);
+    let data = fields.rest().get(..size as usize).ok_or(Errno::INVAL)?;
+    let file = of(mount, request)?;
+    let is_append = flags & OFlags::APPEND.bits() != 0;
+    mount.write(caller, &file, (offset, is_append), data)?;
+    let mut answer = Answer::default();
+    answer.u32(size).u32(0);
+    Ok(answer)
+}
+
+/// Each close of a file descriptor.
+pub(super) fn flush(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let mut fields = request.fields();
+    let (_handle, _, _, owner) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u64()?);
+    let file = of(mount, request)?;
+    let outcome = mount.sync(caller, &file);
+    // Those that a process has on the file go with any of its descriptors, as POSIX wants it.
+    mount.unlock_all(&file, LockKind::Posix, LockOwner(owner));
+    outcome?;
+    Mount::nothing()
+}
+
+pub(super) fn sync(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    mount.sync(caller, &*of(mount, request)?)?;
+    Mount::nothing()
+}
+
+/// The last close of what was opened once.
+pub(super) fn release(mount: &Mount, _caller: &Caller, request: &Request) -> Outcome {
+    let mut fields = request.fields();
+    let (_handle, flags, release_flags, owner) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u64()?);
+    let file = of(mount, request)?;
+    if release_flags & abi::RELEASE_FLOCK_UNLOCK != 0 {
+        mount.unlock_all(&file, LockKind::Flock, LockOwner(owner));
+    }
+    end(mount, &file, access(flags));
+    Mount::nothing()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_say_what_a_file_is_opened_for() {
+        let flags = |flags: OFlags| access(flags.bits());
+        assert_eq!(flags(OFlags::RDONLY | OFlags::CLOEXEC), (true, false));
+        assert_eq!(flags(OFlags::WRONLY | OFlags::APPEND), (false, true));
+        assert_eq!(flags(OFlags::RDWR), (true, true));
+    }
+}

@@ -1,0 +1,196 @@
+//! Grants: who may write to a file, or cache what was read of it.
+
+use super::{has_writer, live, put, reach, session, sessions, shared_file};
+use crate::{
+    Apply, Context, Core,
+    account::{Growth, refuse_excess},
+    executor::core::CapFor,
+    pool::{require_size, source},
+    share::opens::shown_path,
+    store::{Node, Replica, ReplicaState, SharedFile},
+    tape,
+    waiters::Awaited,
+};
+use ::share::{Answer, ClientId, Ended, Generation, Mode, Stage};
+use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
+use std::collections::BTreeSet;
+use wire::{
+    auth::capability::{Access, OPEN_LIFETIME},
+    control::{AskGrant, CommitNode, Done, GrantAnswer, ReturnGrant, ShareGrant},
+};
+
+/// Grants are on whole files; the rules know ranges.
+const ALL: ByteRange = ByteRange { offset: 0, end: u64::MAX };
+/// A live file has one object: its disk server is the only one to be fenced.
+pub(super) const SERVER: ::share::ServerId = 0;
+
+impl Apply for AskGrant {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<GrantAnswer> {
+        session(core, context, self.client)?;
+        let node = reach(core, context, self.client, self.file)?;
+        let path = shown_path(core, &node)?;
+        require_open(core, &self, &path)?;
+        let next = sessions::evict_silent(core, (self.file, self.client), context)?;
+        let mut shared = shared_file(core, self.file)?;
+        if shared.live.as_ref().is_some_and(|live| live.is_sealing) {
+            return wait(core, self.file, format!("{path} is being sealed"), None);
+        }
+        if let Some(waits) = live::not_on_disk(core, context, (&node, &path), &shared)? {
+            return wait(core, self.file, waits, None);
+        }
+        let asked = (self.client, self.request);
+        match shared.grants.ask(asked, (self.mode, ALL), &BTreeSet::from([SERVER])) {
+            Answer::Wait(_) => {
+                let waits = format!("{path}: {}", sessions::who_has(core, &shared, self.client)?);
+                put(core, self.file, &shared, context.now)?;
+                wait(core, self.file, waits, next)
+            }
+            Answer::Granted(generation) => {
+                if self.mode == Mode::Write {
+                    live::begin(core, context, (&node, &path), &mut shared)?;
+                    // Doors have kept that this file can be read as it is.
+                    core.store.set_visible();
+                }
+                put(core, self.file, &shared, context.now)?;
+                let url = url(core, (&node, &path), &shared, (self.mode, generation), context.now)?;
+                let grant = ShareGrant { generation, url, size: node.size, modified: node.modified };
+                Ok(GrantAnswer { grant: Some(grant), waits: None })
+            }
+        }
+    }
+}
+
+fn wait(core: &Core, file: FileId, waits: String, next: Option<base::Millis>) -> Result<GrantAnswer> {
+    core.awaits(Awaited::File(file));
+    core.awaits(Awaited::Hosts);
+    if let Some(span) = next {
+        core.look_again_in(span);
+    }
+    Ok(GrantAnswer { grant: None, waits: Some(waits) })
+}
+
+/// Refuses whoever has not opened the file for that.
+fn require_open(core: &Core, ask: &AskGrant, path: &FilePath) -> Result<()> {
+    let shared = shared_file(core, ask.file)?;
+    let own = shared.opens.iter().find(|open| open.client == ask.client);
+    let is_open = own.is_some_and(|open| match ask.mode {
+        Mode::Write => open.writers > 0,
+        Mode::Read => open.readers + open.writers > 0,
+    });
+    if is_open {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("mount {} has not opened {path} for that", ask.client)))
+}
+
+/// Where the bytes are, with a capability.
+fn url(
+    core: &Core,
+    (node, path): (&Node, &FilePath),
+    shared: &SharedFile,
+    (mode, generation): (Mode, Generation),
+    now: Timestamp,
+) -> Result<String> {
+    let live = shared.live.as_ref().filter(|live| mode == Mode::Write || live.is_committed);
+    let Some(live) = live else {
+        let replica = source(core, node, node.id.0, now)?;
+        let replica = replica.ok_or_else(|| Failure::unavailable(format!("{path} cannot be read now")))?;
+        return core.file_url((node, &replica), path, now);
+    };
+    let object = Replica {
+        object: live.object,
+        file: node.id,
+        partition: live.partition.clone(),
+        state: ReplicaState::Online,
+        owner: node.owner.clone(),
+        size: node.size,
+        created: now,
+        used: now,
+        piece: None,
+    };
+    let access = if mode == Mode::Write { Access::Live } else { Access::LiveRead };
+    let cap = CapFor { access, replica: &object, file: node, path, lifetime: OPEN_LIFETIME };
+    core.object_url_of(&cap, (generation.0, None), now)
+}
+
+impl Apply for CommitNode {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        session(core, context, self.client)?;
+        let shared = shared_file(core, self.file)?;
+        require_held(&shared, (self.file, self.client, self.generation))?;
+        require_size(&format!("file {}", self.file), self.size)?;
+        let node = core.store.node(self.file)?;
+        let node = node.ok_or_else(|| Failure::not_found(format!("file {} no longer exists", self.file)))?;
+        live::commit(core, (&node, shared), (self.size, self.modified), context)?;
+        let growth = Growth { is_new: false, bytes: self.size.saturating_sub(node.size) };
+        if growth.bytes > 0 && !node.is_in_trash() {
+            refuse_excess(core, &node, growth)?;
+        }
+        Ok(Done {})
+    }
+}
+
+/// Refuses whoever has not, or not any more, the grant to write.
+fn require_held(
+    shared: &SharedFile,
+    (file, client, generation): (FileId, ClientId, Generation),
+) -> Result<()> {
+    let mut grants = shared.grants.grants().iter();
+    let is_held = grants.any(|grant| {
+        (grant.client, grant.generation, grant.mode) == (client, generation, Mode::Write)
+            && grant.stage != Stage::Ending
+    });
+    if is_held {
+        return Ok(());
+    }
+    Err(Failure::locked(format!("grant {generation} on file {file} has ended"))
+        .hint("what was written under it since its last commit is lost; open the file again"))
+}
+
+impl Apply for ReturnGrant {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        session(core, context, self.client)?;
+        let mut shared = shared_file(core, self.file)?;
+        shared.grants.end(self.client, self.generation, Ended::Returned);
+        if let Some(recalls) = core.live.share.recalls.get_mut(&self.client) {
+            recalls.remove(&(self.file, self.generation));
+        }
+        live::give_up_unused(core, &mut shared)?;
+        put(core, self.file, &shared, context.now)?;
+        Ok(Done {})
+    }
+}
+
+/// Asks the grants to write of all others back, so that what they have written is committed. Yields whether there are none, and when
+/// to look again.
+pub(super) fn recall_writers(
+    core: &mut Core,
+    (file, client): (FileId, ClientId),
+    context: &Context,
+) -> Result<bool> {
+    let next = sessions::evict_silent(core, (file, client), context)?;
+    let mut shared = shared_file(core, file)?;
+    let is_others = shared
+        .grants
+        .grants()
+        .iter()
+        .any(|grant| grant.mode == Mode::Write && grant.client != client && grant.stage != Stage::Ending);
+    if !is_others || !has_writer(&shared) {
+        return Ok(true);
+    }
+    shared.grants.recall_writers(Some(client));
+    put(core, file, &shared, context.now)?;
+    core.awaits(Awaited::File(file));
+    if let Some(span) = next {
+        core.look_again_in(span);
+    }
+    Ok(false)
+}
+
+/// As [`tape::request_recall`], in words for whoever waits.
+pub(super) fn stage(core: &mut Core, context: &Context, (node, path): (&Node, &FilePath)) -> Result<String> {
+    let row = tape::request_recall(core, context, node)?;
+    tape::refuse_hopeless(&row, path)?;
+    let waits = tape::waits(core, node.id, context.now)?;
+    Ok(waits.unwrap_or_else(|| format!("{path} is recalled from tape")))
+}

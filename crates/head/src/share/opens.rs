@@ -1,0 +1,84 @@
+//! Opens: permissions are checked here, once, and a file stays until its last user has closed it.
+
+use super::{live, put, reach, session, shared_file};
+use crate::{
+    Apply, Context, Core, Topic,
+    namespace::{Right, path_of, require},
+    pool::drop_content,
+    store::{Node, Opens, SharedFile},
+};
+use ::share::ClientId;
+use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use wire::control::{CloseNode, Done, OpenNode};
+
+impl Apply for OpenNode {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        session(core, context, self.client)?;
+        let node = reach(core, context, self.client, self.file)?;
+        if node.is_directory() {
+            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", node.name)));
+        }
+        let path = shown_path(core, &node)?;
+        for right in [self.is_read.then_some(Right::Read), self.is_write.then_some(Right::Write)] {
+            right.map_or(Ok(()), |right| require(core, &context.who, &node, right, &path))?;
+        }
+        let mut shared = shared_file(core, self.file)?;
+        note_open(&mut shared, self.client, self.is_write);
+        put(core, self.file, &shared, context.now)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for CloseNode {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        session(core, context, self.client)?;
+        let mut shared = shared_file(core, self.file)?;
+        for open in shared.opens.iter_mut().filter(|open| open.client == self.client) {
+            let count = if self.is_write { &mut open.writers } else { &mut open.readers };
+            *count = count.saturating_sub(1);
+        }
+        shared.opens.retain(|open| open.readers + open.writers > 0);
+        put(core, self.file, &shared, context.now)?;
+        end_if_unused(core, self.file, context)?;
+        Ok(Done {})
+    }
+}
+
+/// Counts an open of a session.
+pub(super) fn note_open(shared: &mut SharedFile, client: ClientId, is_write: bool) {
+    let index = shared.opens.iter().position(|open| open.client == client).unwrap_or_else(|| {
+        shared.opens.push(Opens { client, readers: 0, writers: 0 });
+        shared.opens.len() - 1
+    });
+    let open = &mut shared.opens[index];
+    let count = if is_write { &mut open.writers } else { &mut open.readers };
+    *count = count.saturating_add(1);
+}
+
+/// The path of a node for messages; one that was removed while it is open has none.
+pub(super) fn shown_path(core: &Core, node: &Node) -> Result<FilePath> {
+    if node.is_in_trash() { "/removed".parse() } else { path_of(core, node.id) }
+}
+
+/// Takes away the name of a file that mounts have open, and leaves the rest. Yields whether that was done.
+pub(crate) fn keep_for_opens(core: &mut Core, node: &Node) -> Result<bool> {
+    if core.store.mounts()?.is_empty() || shared_file(core, node.id)?.opens.is_empty() {
+        return Ok(false);
+    }
+    core.store.hide_node(node.id)?;
+    core.touch(Topic::Files);
+    Ok(true)
+}
+
+/// Removes a file without a name that nobody has open any more.
+pub(super) fn end_if_unused(core: &mut Core, file: FileId, context: &Context) -> Result<()> {
+    let Some(node) = core.store.node(file)?.filter(|node| node.is_in_trash()) else { return Ok(()) };
+    let is_kept = core.store.trash(file)?.is_some() || !shared_file(core, file)?.opens.is_empty();
+    if is_kept {
+        return Ok(());
+    }
+    live::content_replaced(core, file, context.now)?;
+    drop_content(core, node.id, &[])?;
+    core.store.delete_node(node.id)?;
+    Ok(())
+}

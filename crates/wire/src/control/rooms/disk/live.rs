@@ -1,0 +1,86 @@
+//! Live objects: files that change in place, through mounts.
+
+use crate::media::object::Holder;
+use base::{Checksums, FileId, FilePath, ObjectId};
+use serde::{Deserialize, Serialize};
+use share::{Fence, Generation};
+
+/// Asks with what a live object begins that a client wants to write to for the first time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BeginLive {
+    /// The object.
+    pub object: ObjectId,
+}
+
+/// With what a live object begins.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LiveBase {
+    /// An object of the same partition; `None`: with nothing.
+    pub object: Option<ObjectId>,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// Asks what is to be done with live objects of a partition.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextLiveOrders {
+    /// The partition.
+    pub partition: String,
+}
+
+/// What is to be done with a live object. Each is told until it was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveOrder {
+    /// Writes of older grants are refused from now on: durable before [`LiveFenced`].
+    Fence {
+        /// The object.
+        object: ObjectId,
+        /// What is refused.
+        fence: Fence,
+    },
+    /// Nobody writes: it becomes an object like others. An object that was never opened becomes an empty one.
+    Seal {
+        /// The object.
+        object: ObjectId,
+        /// Its file, as its description says.
+        file: FileId,
+        /// The file's path.
+        path: FilePath,
+        /// Whose it is.
+        holder: Holder,
+        /// Bytes that count; what lies behind them was never committed.
+        size: u64,
+    },
+}
+
+/// Orders of live objects.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LiveOrders {
+    /// In any order.
+    pub orders: Vec<LiveOrder>,
+}
+
+/// A fence is durable, or the object is gone for good.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LiveFenced {
+    /// The partition.
+    pub partition: String,
+    /// The object.
+    pub object: ObjectId,
+    /// The grant that was ended.
+    pub generation: Generation,
+}
+
+/// A live object became one that never changes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LiveSealed {
+    /// The partition.
+    pub partition: String,
+    /// The object.
+    pub object: ObjectId,
+    /// Its bytes.
+    pub size: u64,
+    /// Of all of them.
+    pub checksums: Checksums,
+}

@@ -1,0 +1,393 @@
+//! The file system that several hosts share: mounts, grants on files that change in place, and locks.
+//!
+//! Mounts name files by number, as kernels do: a file keeps its number when it is renamed. Every call is checked as if it had come
+//! with a path: each directory above must allow search.
+
+use crate::control::{Entry, NodeKind};
+use base::{ByteRange, FileId, FilePath, Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+use share::{ClientId, Generation, LockMode, LockOwner, Mode, RequestId};
+use std::fmt;
+
+/// Begins the session of a mount. Its lease lasts until [`MountSession::lease`] after the last call of [`NextRecalls`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenMount {
+    /// The directory that is mounted.
+    pub path: FilePath,
+    /// The host that mounts it, and where: for people.
+    pub host: String,
+}
+
+/// A session of a mount.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MountSession {
+    /// Its number.
+    pub client: ClientId,
+    /// The mounted directory.
+    pub root: Entry,
+    /// How long what was granted may be used after the last renewal was sent.
+    pub lease: Millis,
+}
+
+/// Ends a session: its grants, locks and opens end with it. It has written back what it had to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CloseMount {
+    /// The session.
+    pub client: ClientId,
+}
+
+/// Renews the lease of a session, and asks which grants are to be returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextRecalls {
+    /// The session.
+    pub client: ClientId,
+}
+
+/// A grant that somebody else waits for, or that has lost its meaning.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recall {
+    /// The file.
+    pub file: FileId,
+    /// The grant.
+    pub generation: Generation,
+}
+
+/// Grants that are to be returned. Each is told until it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Recalls {
+    /// In the order of their files.
+    pub recalls: Vec<Recall>,
+}
+
+/// A file or directory as a mount sees it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MountedNode {
+    /// What it is. Its size and time are those of its last commit. `None`: another client has to commit what it has written first.
+    pub entry: Option<Entry>,
+}
+
+/// Finds a name in a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LookUp {
+    /// The session.
+    pub client: ClientId,
+    /// The directory.
+    pub parent: FileId,
+    /// The name.
+    pub name: String,
+}
+
+/// Describes a node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetNode {
+    /// The session.
+    pub client: ClientId,
+    /// The node.
+    pub file: FileId,
+}
+
+/// Lists a directory, as [`crate::control::List`] does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ListNode {
+    /// The session.
+    pub client: ClientId,
+    /// The directory.
+    pub directory: FileId,
+    /// Entries after this name.
+    pub after: String,
+}
+
+/// Makes an empty file or a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MakeNode {
+    /// The session.
+    pub client: ClientId,
+    /// Where.
+    pub parent: FileId,
+    /// Its name.
+    pub name: String,
+    /// What.
+    pub kind: NodeKind,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Of a file: it is opened for writing, too, as by [`OpenNode`].
+    pub is_opened: bool,
+}
+
+/// Removes a file or an empty directory. A file that a mount has open loses its name only.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveNode {
+    /// The session.
+    pub client: ClientId,
+    /// The directory.
+    pub parent: FileId,
+    /// The name.
+    pub name: String,
+    /// What it must be.
+    pub kind: NodeKind,
+}
+
+/// Moves a node to another name, which is replaced unless that is forbidden.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MoveNode {
+    /// The session.
+    pub client: ClientId,
+    /// The directory.
+    pub parent: FileId,
+    /// The name.
+    pub name: String,
+    /// The new directory.
+    pub to_parent: FileId,
+    /// The new name.
+    pub to_name: String,
+    /// Refuses if the new name exists.
+    pub is_new: bool,
+}
+
+/// Changes mode, owner, group or time of a node. The size is changed under a grant.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetNode {
+    /// The session.
+    pub client: ClientId,
+    /// The node.
+    pub file: FileId,
+    /// New permission bits.
+    pub mode: Option<u32>,
+    /// New owner.
+    pub owner: Option<String>,
+    /// New group.
+    pub group: Option<String>,
+    /// New time of the content.
+    pub modified: Option<Timestamp>,
+}
+
+/// Notes that a mount has a file open: it stays after its name is removed. Permissions are checked here, once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenNode {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// Its bytes are to be read.
+    pub is_read: bool,
+    /// Its bytes are to be changed.
+    pub is_write: bool,
+}
+
+/// Ends one open of a file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CloseNode {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// It was open for writing.
+    pub is_write: bool,
+}
+
+/// Asks for a grant on a file that the session has open. Those that are in its way are asked back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AskGrant {
+    /// The session.
+    pub client: ClientId,
+    /// Its number of this request; the same again has the same answer.
+    pub request: RequestId,
+    /// The file.
+    pub file: FileId,
+    /// What for.
+    pub mode: Mode,
+}
+
+/// What is told to whoever asks for a grant.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GrantAnswer {
+    /// The grant; `None`: not yet.
+    pub grant: Option<ShareGrant>,
+    /// Why not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+}
+
+/// A grant with the way to the bytes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ShareGrant {
+    /// Its number.
+    pub generation: Generation,
+    /// Where the bytes are: a `root://` URL with a capability; empty if the file has none yet. With a grant to write it is opened
+    /// for update.
+    pub url: String,
+    /// Bytes of the file as of its last commit.
+    pub size: u64,
+    /// Time of its content.
+    pub modified: Timestamp,
+}
+
+/// Publishes size and time of a file that was written to under a grant, once its disk server has synced it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CommitNode {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// The grant.
+    pub generation: Generation,
+    /// Its bytes.
+    pub size: u64,
+    /// Time of its content.
+    pub modified: Timestamp,
+}
+
+/// Gives a grant back: nothing is cached under it any more, and what was written is committed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReturnGrant {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// The grant.
+    pub generation: Generation,
+}
+
+/// Which kind of lock. They know nothing of each other, as on Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LockKind {
+    /// `fcntl`, by process, on ranges.
+    Posix,
+    /// `flock`, by open file.
+    Flock,
+}
+
+/// Takes, changes or gives back a lock.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetLock {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// Which kind.
+    pub kind: LockKind,
+    /// Whose, among those of the session.
+    pub owner: LockOwner,
+    /// The process, for people.
+    pub pid: u32,
+    /// Where.
+    pub range: ByteRange,
+    /// `None`: given back.
+    pub mode: Option<LockMode>,
+}
+
+/// What is told to whoever wants a lock.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LockAnswer {
+    /// It is set.
+    pub is_set: bool,
+    /// Else: a lock that is in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<LockHolder>,
+}
+
+/// A lock that somebody has.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LockHolder {
+    /// Whose mount.
+    pub client: ClientId,
+    /// The process there.
+    pub pid: u32,
+    /// Shared or exclusive.
+    pub mode: LockMode,
+    /// Where.
+    pub range: ByteRange,
+}
+
+/// Asks whether a lock could be taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TestLock {
+    /// The lock as it would be asked for.
+    #[serde(flatten)]
+    pub lock: SetLock,
+}
+
+/// What the shared file system is doing: for operators.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetMounts {}
+
+/// All sessions, and the files that they use.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Mounts {
+    /// By number.
+    pub mounts: Vec<MountInfo>,
+    /// Files with grants or locks, by path.
+    pub files: Vec<SharedFileInfo>,
+}
+
+/// A session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MountInfo {
+    /// Its number.
+    pub client: ClientId,
+    /// Who mounted.
+    pub user: String,
+    /// Where: `host:directory`.
+    pub host: String,
+    /// Which directory of the namespace.
+    pub path: FilePath,
+    /// When it began.
+    pub since: Timestamp,
+    /// When its lease was renewed last, as far as this start of the head knows.
+    pub renewed: Timestamp,
+    /// It renews its lease in time.
+    pub is_live: bool,
+}
+
+/// A file that mounts use.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SharedFileInfo {
+    /// Where.
+    pub path: FilePath,
+    /// Grants, in the order in which they were given.
+    pub grants: Vec<ShareGrantInfo>,
+    /// Locks.
+    pub locks: Vec<LockHolder>,
+}
+
+/// A grant as people see it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ShareGrantInfo {
+    /// Whose.
+    pub client: ClientId,
+    /// Its number.
+    pub generation: Generation,
+    /// To read or to write.
+    pub mode: Mode,
+    /// It was asked back.
+    pub is_recalled: bool,
+}
+
+/// Takes everything from a mount that does not answer: it is fenced, and what it has not synced is lost.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EvictMount {
+    /// The session.
+    pub client: ClientId,
+}
+
+impl fmt::Display for ShareGrantInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.mode {
+            Mode::Read => "read",
+            Mode::Write => "write",
+        };
+        let recalled = if self.is_recalled { " (asked back)" } else { "" };
+        write!(f, "{what} by mount {}{recalled}", self.client)
+    }
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.mode {
+            LockMode::Shared => "shared",
+            LockMode::Exclusive => "exclusive",
+        };
+        write!(f, "{what} by process {} of mount {}", self.pid, self.client)
+    }
+}
