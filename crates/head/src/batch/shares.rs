@@ -8,7 +8,10 @@ use crate::{
     Apply, Context, Core,
     store::{JobRow, Member},
 };
-use base::{Failure, Result, Timestamp, check_name, units::human_span};
+use base::{
+    Failure, Result, Timestamp, check_name,
+    units::{counted, human_span, noun},
+};
 use wire::control::{Done, GetShares, JobState, SetShare, ShareInfo, Shares};
 
 /// Shares lie between these, so that no ratio of two is lost in a number.
@@ -59,11 +62,11 @@ pub(super) fn place(core: &Core, job: &JobRow, now: Timestamp) -> Result<String>
     let queue: Vec<Candidate> = queued.map(|job| candidate(&job)).collect();
     let member = member(job);
     let ahead = ahead_of(job.id, queue, ((*fair).clone(), now), AHEAD_MAX);
+    let jobs = counted(ahead as u64, "job", "jobs");
     let ahead = match ahead {
         0 => "no job goes before it".to_owned(),
-        1 => "1 job goes before it".to_owned(),
-        AHEAD_MAX => format!("{AHEAD_MAX} jobs or more go before it"),
-        ahead => format!("{ahead} jobs go before it"),
+        AHEAD_MAX => format!("{jobs} or more go before it"),
+        _ => format!("{jobs} {} before it", noun(ahead as u64, "goes", "go")),
     };
     let account = fair.account(&Member::group(&member.group));
     let (used, _) = account.used(now, fair.half_life());
