@@ -173,7 +173,7 @@ mod tests {
         #[test]
         fn locks_are_those_of_each_byte(asked in prop::collection::vec((0_u64..3, 0_u64..20, 1_u64..8, 0..3), 0..30)) {
             let mut file = FileLocks::default();
-            let mut bytes = vec![[None; 3]; 30];
+            let mut bytes = [[None; 3]; 30];
             for (owner, offset, len, what) in asked {
                 let mode = if what == 1 { LockMode::Shared } else { LockMode::Exclusive };
                 let wanted = lock(owner, offset, offset + len, mode);

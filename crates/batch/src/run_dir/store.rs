@@ -10,7 +10,7 @@ use base::{Failure, JobId, Result};
 use std::{
     fs::{self, DirBuilder, File, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use tracing::{error, warn};

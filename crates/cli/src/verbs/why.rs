@@ -130,7 +130,7 @@ fn of_file(info: &FileInfo) -> String {
 
 fn of_job(job: &JobInfo) -> String {
     let why = job.reason.clone().or_else(|| job.worker.as_ref().map(|worker| format!("on {worker}")));
-    let how = job.exit.as_ref().map(|how| format!(" ({})", how)).unwrap_or_default();
+    let how = job.exit.as_ref().map(|how| format!(" ({how})")).unwrap_or_default();
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     format!("job {} is {}{how}{why}", job.id, job.state.as_str())
 }

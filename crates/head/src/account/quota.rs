@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_file_that_fits_to_the_last_byte_is_taken() {
         let quota = |bytes, reserved, files| {
-            Quota::example((100, 2), AccountUsage { bytes, reserved, files, ..AccountUsage::default() })
+            Quota::example((100, 2), AccountUsage { files, bytes, reserved, ..AccountUsage::default() })
         };
         let growth = Growth { is_new: true, bytes: 40 };
         assert_eq!(excess(&quota(60, 40, 2), growth), None);

@@ -218,7 +218,7 @@ fn take_in(
             core.store.set_content(found.file, content, found.created)?;
         }
         (TapeFileStatus::NewFile | TapeFileStatus::Copy | TapeFileStatus::Newer, _) => {
-            add_nameless(core, found, context.now)?
+            add_nameless(core, found, context.now)?;
         }
     }
     let FoundFile { file, fseq, block, size, .. } = *found;

@@ -263,7 +263,7 @@ fn test_column(out: &mut [u8], array: &Array, rows: Rows<'_>, is_abs: bool, test
     match test.relation {
         Comparison::Less => compare_column(out, array, rows, is_abs, constant, |x, c| x < c, |x, c| x < c),
         Comparison::LessEqual => {
-            compare_column(out, array, rows, is_abs, constant, |x, c| x <= c, |x, c| x <= c)
+            compare_column(out, array, rows, is_abs, constant, |x, c| x <= c, |x, c| x <= c);
         }
         Comparison::Greater => compare_column(out, array, rows, is_abs, constant, |x, c| x > c, |x, c| x > c),
         Comparison::GreaterEqual => {

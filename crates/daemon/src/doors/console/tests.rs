@@ -100,7 +100,9 @@ fn hostile() -> (Status, Bill, Vec<Event>) {
     }
     bill.lines.iter_mut().for_each(|line| line.owner = evil());
     let mut events = example::events();
-    events.iter_mut().for_each(|event| (event.subject, event.what) = (evil(), evil()));
+    for event in &mut events {
+        (event.subject, event.what) = (evil(), evil());
+    }
     (status, bill, events)
 }
 

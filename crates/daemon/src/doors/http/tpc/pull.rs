@@ -29,7 +29,7 @@ pub(super) async fn run(transfer: &Transfer, file: Option<WriteFile>) -> Result<
     let (size, hashing) = receive(transfer, &mut reply, inflow).await?;
     let server = reply.server.clone();
     drop(reply);
-    let claimed = claims(transfer, told, &server, size).await?;
+    let claimed = claims(transfer, &told, &server, size).await?;
     file.commit(|info| {
         let arrived = hashing.finish(info.checksums.into());
         if !claimed.is_comparable(&arrived) {
@@ -103,9 +103,9 @@ async fn receive(transfer: &Transfer, reply: &mut Reply, mut inflow: Inflow) -> 
 }
 
 /// What the other server says about the content: with it, or asked for afterwards.
-async fn claims(transfer: &Transfer, claimed: Digests, server: &str, size: u64) -> Result<Digests> {
+async fn claims(transfer: &Transfer, claimed: &Digests, server: &str, size: u64) -> Result<Digests> {
     if !claimed.is_empty() || transfer.verification == Verification::Skipped {
-        return Ok(claimed);
+        return Ok(*claimed);
     }
     let described = transfer.remote().describe(&transfer.place, &transfer.fields, &transfer.progress).await;
     match described {
@@ -119,7 +119,7 @@ async fn claims(transfer: &Transfer, claimed: Digests, server: &str, size: u64) 
             Err(described.into_failure("ask for the checksum"))
         }
         Err(failure) if transfer.verification == Verification::Required => Err(failure),
-        Ok(_) | Err(_) => Ok(claimed),
+        Ok(_) | Err(_) => Ok(*claimed),
     }
 }
 

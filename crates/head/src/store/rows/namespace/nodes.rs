@@ -125,10 +125,10 @@ impl Node {
 
     /// Where the bytes are; derived, never stored.
     pub(crate) fn state(&self) -> FileState {
-        match self.is_live() {
-            true => FileState::Live,
-            false => file_state(self.checksums.is_some(), self.is_online(), self.is_archived),
+        if self.is_live() {
+            return FileState::Live;
         }
+        file_state(self.checksums.is_some(), self.is_online(), self.is_archived)
     }
 
     /// Whether both have the same row of the namespace.
