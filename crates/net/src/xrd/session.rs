@@ -153,46 +153,53 @@ pub(super) struct Start<S: Service> {
     pub(super) place: Arc<ConnectionSlot>,
 }
 
+impl<S: Service> Start<S> {
+    /// The session before anything was said.
+    fn begin(self) -> std::io::Result<Box<Session<S>>> {
+        let transport = Transport::new(self.socket, Arc::clone(&self.movers.poll_slots))?;
+        let local = transport.local_address().map_or_else(|_| String::new(), shown_address);
+        Ok(Box::new(Session {
+            inbox: Inbox::new(Arc::clone(&self.counters)),
+            sender: super::sender::Sender::new(Arc::clone(&self.counters)),
+            transport,
+            unsent_rooms: std::collections::VecDeque::new(),
+            task: None,
+            spare: Vec::new(),
+            phase: Phase::Handshake,
+            inline_call: None,
+            calls: tokio::task::JoinSet::new(),
+            request_began: None,
+            place: self.place,
+            is_proven: false,
+            ended: Arc::new(Notify::new()),
+            entry: None,
+            claim: None,
+            is_upgrading: false,
+            wait_permit: None,
+            is_with_peers: false,
+            is_slow: false,
+            signing: super::signed::Signing::default(),
+            service: self.service,
+            peer: self.peer,
+            local_user: self.local_user,
+            local,
+            tasks: self.tasks,
+            counters: self.counters,
+            registry: self.registry,
+            movers: self.movers,
+            late_listings: self.late_listings,
+            accounts: self.accounts,
+        }))
+    }
+}
+
 /// Runs a session to its end.
 pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
-    let (peer, movers) = (start.peer, Arc::clone(&start.movers));
-    let transport = match Transport::new(start.socket, Arc::clone(&movers.poll_slots)) {
-        Ok(transport) => transport,
+    let movers = Arc::clone(&start.movers);
+    let mut session = match start.begin() {
+        Ok(session) => session,
         Err(error) => return error.into(),
     };
-    let local = transport.local_address().map_or_else(|_| String::new(), shown_address);
-    let mut session = Box::new(Session {
-        inbox: Inbox::new(Arc::clone(&start.counters)),
-        sender: super::sender::Sender::new(Arc::clone(&start.counters)),
-        transport,
-        unsent_rooms: std::collections::VecDeque::new(),
-        task: None,
-        spare: Vec::new(),
-        phase: Phase::Handshake,
-        inline_call: None,
-        calls: tokio::task::JoinSet::new(),
-        request_began: None,
-        place: start.place,
-        is_proven: false,
-        ended: Arc::new(Notify::new()),
-        entry: None,
-        claim: None,
-        is_upgrading: false,
-        wait_permit: None,
-        is_with_peers: false,
-        is_slow: false,
-        signing: super::signed::Signing::default(),
-        service: start.service,
-        peer,
-        local_user: start.local_user,
-        local,
-        tasks: start.tasks,
-        counters: start.counters,
-        registry: start.registry,
-        movers: start.movers,
-        late_listings: start.late_listings,
-        accounts: start.accounts,
-    });
     let end = loop {
         let Ok(place) = movers.places(session.is_with_peers).acquire().await else { return End::Stopped };
         let served = spawn_blocking(move || {
