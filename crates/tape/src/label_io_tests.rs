@@ -1,14 +1,15 @@
 use super::*;
 use crate::{
     changer::{Changer, ElementAddress},
-    drive::SpaceKind,
+    drive::{Read, SpaceKind},
+    fault::Fault,
     virtual_drive::{DriveOptions, VirtualDrive},
     virtual_library::VirtualLibrary,
 };
-use base::{ErrorKind, FileId, rng::Rng};
+use base::{ErrorKind, Failure, FileId, Result, rng::Rng};
 use proptest::prelude::*;
 use std::{fs, path::PathBuf};
-use wire::control::Blame;
+use wire::control::{AppendPoint, Blame};
 
 /// A drive with the blank volume BP0001 in it.
 pub(super) struct Bench {
