@@ -3,8 +3,9 @@
 use super::{naive::evaluate, *};
 use crate::{
     column::{Column, Schema, Values},
-    expr::Scalar,
-    plan::HistogramSpec,
+    expr::{Id, Scalar, Type},
+    fill::Axis,
+    plan::{HistogramSpec, Plan},
 };
 use base::rng::Rng;
 use proptest::prelude::*;
