@@ -1,93 +1,35 @@
 //! The worker: registers, asks for runs, and keeps one thread per run.
 
+mod config;
+mod shared;
+
 use crate::{
-    identity::UserPolicy,
     output_told,
     run::{self, Held},
     run_dir::RunStore,
-    sandbox::{Limits, probe},
+    sandbox::probe,
     users::{self, Users},
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, Stop, control::WAIT_MAX};
+pub use config::WorkerConfig;
+pub(crate) use shared::{Backoff, Shared};
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 use tracing::{error, info, warn};
-use wire::control::{
-    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobToken, NextJob, RegisterWorker,
-    WorkerOrders,
-};
+use wire::control::{JobEnded, JobExit, JobOrder, JobOrders, JobRun, NextJob, RegisterWorker, WorkerOrders};
 
 /// How often the end of threads is looked for during a stop.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(25);
-/// A thread that pauses looks this often whether it has a reason to go on, though it is woken when there is one.
-const PAUSE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a stop waits for the threads of runs: those in the middle of a network call come later, or never.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after an answer that brought nothing new: whatever the head thinks, we do not ask in a tight loop.
 const REPEATED_PAUSE: Duration = Duration::from_millis(500);
-/// First and longest pause between two tries to reach the head.
-const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 /// Runs that one worker takes, whatever the head believes: each has a thread.
 const RUNS_MAX: usize = 1024;
-
-/// The configuration of a worker.
-#[derive(Debug, Clone)]
-pub struct WorkerConfig {
-    /// Where runs live; made if it is missing.
-    pub directory: PathBuf,
-    /// Its name in the facility.
-    pub name: String,
-    /// CPU slots it offers.
-    pub cpus: u32,
-    /// Bytes of memory it offers.
-    pub memory_bytes: u64,
-    /// The program that is started as `PROGRAM shepherd RUN_DIR` and calls [`crate::shepherd_main`].
-    pub shepherd: PathBuf,
-    /// Certificates of the authorities that vouch for the data doors; without it those that a client trusts anyway.
-    pub ca_file: Option<PathBuf>,
-    /// What jobs find in `BP_FACILITY`: where their token is taken.
-    pub facility: String,
-    /// The same for jobs of the daemon's own user, whom a door of this host may know without a token. Theirs is for files only.
-    pub facility_of_owner: Option<String>,
-    /// What jobs find in their environment unless they set it themselves.
-    pub environment: BTreeMap<String, String>,
-    /// Where control groups may be made; [`crate::cgroup::find`] looks for such a place.
-    pub cgroup: Option<PathBuf>,
-    /// Whom jobs run as.
-    pub users: UserPolicy,
-    /// What a job may use.
-    pub limits: Limits,
-    /// Bytes that are kept of each output of a job, its standard output and error.
-    pub log_bytes: u64,
-    /// Files and directories that jobs do not see: those of the facility.
-    pub hidden: Vec<PathBuf>,
-    /// A directory with certificates of authorities, of which jobs get a copy, named by `X509_CERT_DIR`.
-    pub authorities: Option<PathBuf>,
-}
-
-/// The state that the threads of a worker share.
-pub(crate) struct Shared {
-    pub(crate) config: WorkerConfig,
-    pub(crate) control: Control,
-    pub(crate) store: RunStore,
-    pub(crate) users: Users,
-    stop: Stop,
-    /// A short lock, never held during I/O.
-    runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
-    /// The data door as the head named it last; a short lock.
-    door: Mutex<Option<String>>,
-    /// Which state of the facility's keys signs tokens, as the head said last.
-    keys: AtomicU64,
-}
 
 /// Serves as a worker until `stop` is set. Jobs go on without us; the next call on the same directory takes them up.
 ///
@@ -104,78 +46,6 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<
     let served = room.serve();
     room.leave();
     served
-}
-
-impl Shared {
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.is_set()
-    }
-
-    /// Waits for `time`, or less if the room stops or `is_enough` says so.
-    pub(crate) fn pause(&self, time: Duration, is_enough: &dyn Fn() -> bool) {
-        let since = Instant::now();
-        let mut is_over = false;
-        while !is_over {
-            let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
-                return;
-            };
-            is_over = self.stop.wait_until(left.min(PAUSE_LOOK_EVERY), is_enough) || is_enough();
-        }
-    }
-
-    /// Makes a call to the head; `None` if the room stops before the answer is there.
-    ///
-    /// The call has a thread of its own: it may wait for half a minute, a stop may not.
-    pub(crate) fn ask<T: Send + 'static>(
-        &self,
-        call: impl FnOnce(&Control) -> Result<T> + Send + 'static,
-    ) -> Option<Result<T>> {
-        let control = self.control.clone();
-        self.stop.ask("batch-call", move || call(&control))
-    }
-
-    /// The data door, `root://host:port`: as the head named it last, otherwise as it stood in the order.
-    pub(crate) fn door(&self, order: &JobOrder) -> String {
-        let door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
-        door.clone().unwrap_or_else(|| order.outputs.clone())
-    }
-
-    /// Which state of the facility's keys signs tokens.
-    pub(crate) fn keys(&self) -> u64 {
-        self.keys.load(Ordering::Acquire)
-    }
-
-    /// What shows that a run acts for the owner of its job.
-    pub(crate) fn token(&self, run: JobRun) -> Result<JobToken> {
-        let answer = self.ask(move |control| control.call(&GetJobToken { run }));
-        answer.unwrap_or_else(|| Err(Failure::unavailable("the worker is stopping")))
-    }
-
-    /// Whether a run is not over here.
-    pub(crate) fn holds(&self, run: JobRun) -> bool {
-        self.runs().contains_key(&run)
-    }
-
-    fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Held>>> {
-        // A map of shared pointers is sound after any panic.
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Pauses that double up to a bound.
-pub(crate) struct Backoff(Duration);
-
-impl Backoff {
-    pub(crate) fn new() -> Self {
-        Self(RETRY_PAUSE.0)
-    }
-
-    /// The next pause.
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = (pause * 2).min(RETRY_PAUSE.1);
-        pause
-    }
 }
 
 struct Room {

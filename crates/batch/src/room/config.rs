@@ -1,0 +1,39 @@
+//! What a worker is told.
+
+use crate::{identity::UserPolicy, sandbox::Limits};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// The configuration of a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Where runs live; made if it is missing.
+    pub directory: PathBuf,
+    /// Its name in the facility.
+    pub name: String,
+    /// CPU slots it offers.
+    pub cpus: u32,
+    /// Bytes of memory it offers.
+    pub memory_bytes: u64,
+    /// The program that is started as `PROGRAM shepherd RUN_DIR` and calls [`crate::shepherd_main`].
+    pub shepherd: PathBuf,
+    /// Certificates of the authorities that vouch for the data doors; without it those that a client trusts anyway.
+    pub ca_file: Option<PathBuf>,
+    /// What jobs find in `BP_FACILITY`: where their token is taken.
+    pub facility: String,
+    /// The same for jobs of the daemon's own user, whom a door of this host may know without a token. Theirs is for files only.
+    pub facility_of_owner: Option<String>,
+    /// What jobs find in their environment unless they set it themselves.
+    pub environment: BTreeMap<String, String>,
+    /// Where control groups may be made; [`crate::cgroup::find`] looks for such a place.
+    pub cgroup: Option<PathBuf>,
+    /// Whom jobs run as.
+    pub users: UserPolicy,
+    /// What a job may use.
+    pub limits: Limits,
+    /// Bytes that are kept of each output of a job, its standard output and error.
+    pub log_bytes: u64,
+    /// Files and directories that jobs do not see: those of the facility.
+    pub hidden: Vec<PathBuf>,
+    /// A directory with certificates of authorities, of which jobs get a copy, named by `X509_CERT_DIR`.
+    pub authorities: Option<PathBuf>,
+}
