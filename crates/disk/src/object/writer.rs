@@ -1,14 +1,17 @@
 //! Writing objects: many threads write, one commits.
 
+mod content;
+
 use crate::{
     io::direct::DirectFile,
     object::{
         copy, durable,
-        partition::{Shared, WriteClaim, check_end},
+        partition::{Shared, check_end},
         reader::{self, ObjectReader},
     },
 };
 use base::{Checksums, Failure, ObjectId, Result, Timestamp, checksum::StreamSums};
+use content::{Content, Sums};
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use std::{
     fs::{File, OpenOptions},
@@ -46,68 +49,6 @@ enum Phase {
     /// A commit failed or the write was given up. Never tried again: after a failed sync the kernel may have
     /// dropped the dirty pages, and a second sync would lie.
     Over,
-}
-
-#[derive(Debug)]
-struct Content {
-    sums: Sums,
-    /// One past the last byte written.
-    end: u64,
-    /// Bytes of the partition's room that this object holds.
-    claimed: u64,
-    /// Keeps others from writing or removing the object until the commit.
-    claim: Option<WriteClaim>,
-}
-
-/// The checksums of the content, as far as they are known.
-#[derive(Debug)]
-enum Sums {
-    /// Everything came through `write_at`.
-    Stream(StreamSums),
-    /// Still the content of another object.
-    Base(Arc<ObjectReader>),
-    /// Must be read again, and so must the object it began with: otherwise a rotten block of the old
-    /// object would be blessed with a new sum.
-    Unknown { base: Option<Arc<ObjectReader>> },
-}
-
-impl Content {
-    /// Gives up on knowing the sums without reading.
-    fn forget(&mut self) {
-        let base = match std::mem::replace(&mut self.sums, Sums::Unknown { base: None }) {
-            Sums::Stream(_) => None,
-            Sums::Base(base) => Some(base),
-            Sums::Unknown { base } => base,
-        };
-        self.sums = Sums::Unknown { base };
-    }
-
-    fn wrote(&mut self, offset: u64, bytes: &[u8]) {
-        self.end = self.end.max(offset + bytes.len() as u64);
-        self.took(self.end);
-        match &mut self.sums {
-            Sums::Stream(sums) => sums.update(offset, bytes),
-            Sums::Base(_) => self.forget(),
-            Sums::Unknown { .. } => {}
-        }
-    }
-
-    /// So many bytes lie on the file system now, or are kept there for it.
-    fn took(&self, bytes: u64) {
-        if let Some(claim) = &self.claim {
-            claim.takes(bytes);
-        }
-    }
-
-    fn truncated(&mut self, size: u64) {
-        if size == 0 {
-            self.sums = Sums::Stream(StreamSums::default());
-        } else if size < self.end || matches!(self.sums, Sums::Base(_)) && size != self.end {
-            // Bytes that were summed are gone. A file that only grew has a hole, which the stream's sums never cover.
-            self.forget();
-        }
-        self.end = size;
-    }
 }
 
 impl ObjectWriter {

@@ -1,5 +1,7 @@
 //! The disk server's chores: deletes objects that nothing refers to and reports the room that is left.
 
+mod cleaning;
+
 use crate::{
     Partition, Space,
     clock::HeadTime,
@@ -9,9 +11,10 @@ use crate::{
         local_objects::{Fence, Objects, WithdrawnObjects, Writing},
         usage::Uses,
     },
-    upkeep::{adoption::Adopter, catalogue_check::SeenCatalogues, live_orders::LiveKeeper, scan::Scanner},
+    upkeep::{adoption::Adopter, live_orders::LiveKeeper, scan::Scanner},
 };
-use base::{Clock, ErrorKind, Millis, ObjectId, Result};
+use base::{Clock, ErrorKind, ObjectId, Result};
+pub use cleaning::tend;
 use net::{blocking, shutdown::Token};
 use std::{
     path::PathBuf,
@@ -21,17 +24,13 @@ use std::{
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 use wire::control::{
-    DiskServer, NextRemovals, ObjectsRemoved, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition,
-    ReportSpace, RollCall, SpaceReported, Tend, Tended,
+    DiskServer, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition, ReportSpace, RollCall, SpaceReported,
 };
 
 /// Room is reported at least this often.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 /// And not more often, whatever happens.
 const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(20);
-/// How long the head may hold back its answer while there is nothing to delete. The answer tells the state of the catalogue, too,
-/// which the partition remembers.
-const ASK_EVERY: Millis = Millis::from_seconds(10);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -239,47 +238,6 @@ impl Janitor {
         }
     }
 
-    /// Deletes what nothing refers to.
-    async fn stay_clean(&self, token: &Token) {
-        let mut memory = SeenCatalogues::new(self.head.clone(), Arc::clone(&self.partition));
-        loop {
-            if self.trouble().is_some() {
-                pause(token, PAUSE).await;
-                continue;
-            }
-            match self.clean(&mut memory).await {
-                Ok(true) => {}
-                Ok(false) => pause(token, PAUSE).await,
-                // It registers in a moment.
-                Err(failure) if failure.kind == ErrorKind::NotFound => pause(token, PAUSE).await,
-                Err(failure) => {
-                    warn!(partition = self.name(), %failure, "maintenance of a partition failed; retrying");
-                    pause(token, PAUSE).await;
-                }
-            }
-        }
-    }
-
-    /// Waits for objects to delete, deletes them, and says what room that made. False if some could not be deleted yet.
-    async fn clean(&self, memory: &mut SeenCatalogues) -> Result<bool> {
-        memory.compare().await?;
-        let name = self.name();
-        let removals = self.head.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
-        if !memory.believes(&removals).await? {
-            return Ok(true);
-        }
-        let wanted = removals.objects.len();
-        let removed = remove(&self.partition, &self.withdrawn, removals.objects).await?;
-        let is_complete = removed.len() == wanted;
-        if !removed.is_empty() {
-            self.space.note_freed();
-            self.head.call(ObjectsRemoved { partition: name, objects: removed }).await?;
-            let (space, trouble) = self.look().await?;
-            self.report(space, trouble).await?;
-        }
-        Ok(is_complete)
-    }
-
     /// Remembers which rights to read hold and to which pool it belongs, also after a restart.
     async fn note(&self, (fence, pool): (u64, String)) -> Result<()> {
         let partition = Arc::clone(&self.partition);
@@ -374,44 +332,7 @@ impl Janitor {
     }
 }
 
-/// Lets the head look after its pools until it is time to stop.
-pub async fn tend(head: Head, token: Token) {
-    while !token.is_stopped() {
-        match head.call(Tend {}).await {
-            // Other calls come in between.
-            Ok(Tended { is_more: true }) => tokio::task::yield_now().await,
-            Ok(Tended { is_more: false }) => pause(&token, PAUSE).await,
-            Err(failure) => {
-                // A head that was replaced ends by itself, and says so.
-                if failure.kind != ErrorKind::Unavailable {
-                    warn!(%failure, "maintenance of the pools failed; retrying");
-                }
-                pause(&token, PAUSE).await;
-            }
-        }
-    }
-}
-
 async fn pause(token: &Token, length: Duration) {
     // Stopping ends the pause; running out of time is the usual way.
     let _ = tokio::time::timeout(length, token.stopped()).await;
-}
-
-/// Deletes what can be deleted; an object that is still being written is tried again later.
-async fn remove(
-    partition: &Arc<Partition>,
-    withdrawn: &Arc<WithdrawnObjects>,
-    objects: Vec<ObjectId>,
-) -> Result<Vec<ObjectId>> {
-    let (partition, withdrawn) = (Arc::clone(partition), Arc::clone(withdrawn));
-    blocking(move || {
-        // First, so that a writer that begins after the removal finds it, also after a restart.
-        let missing: Vec<_> = objects.iter().copied().filter(|object| !partition.holds(*object)).collect();
-        for object in &missing {
-            withdrawn.add(*object);
-        }
-        partition.note_withdrawn(&missing)?;
-        Ok(partition.remove_all(&objects))
-    })
-    .await
 }
