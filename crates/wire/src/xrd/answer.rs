@@ -1,14 +1,16 @@
 //! Answers and their bodies (spec/xrootd.md §5). Servers encode, clients parse.
 
-use super::{
-    AnswerCode, AnswerHeader, AttnCode, ErrorCode, FileHandle, Malformed, PROTOCOL_VERSION, RequestCode,
-    ServerFlags, StatInfo, StreamId,
-    frame::{ANSWER_HEADER_BYTES, text, u32_at, u64_at},
-};
-use base::{Crc32c, Failure, OtherHead};
+mod body;
+mod status;
 
-/// Bytes of a status answer from its header to its data: 8 + 16 + 8.
-pub const STATUS_BYTES: usize = 32;
+use super::{
+    AnswerCode, AnswerHeader, AttnCode, ErrorCode, Malformed, StreamId,
+    frame::{ANSWER_HEADER_BYTES, text, u32_at},
+};
+use base::{Failure, OtherHead};
+pub use body::{LoginAnswer, OpenAnswer, ProtocolAnswer, encode_fattr_list, encode_fattr_results};
+pub use status::{STATUS_BYTES, Status, StatusKind};
+
 /// Longest message of an error or redirect that is sent or believed.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
@@ -70,80 +72,6 @@ pub enum Answer {
     },
     /// Front of a page read or write answer; `data_bytes` bytes of data follow.
     Status(Status),
-}
-
-/// What a status answer says of its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusKind {
-    /// The last or only one.
-    Final,
-    /// More follow.
-    Partial,
-    /// Still at work.
-    Progress,
-}
-
-/// Front of a page read or write answer (§5.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
-    /// The request that is answered.
-    pub stream: StreamId,
-    /// What was asked: `Pgread` or `Pgwrite`.
-    pub request: RequestCode,
-    /// Whether more follow.
-    pub kind: StatusKind,
-    /// Bytes of data that follow.
-    pub data_bytes: u32,
-    /// Where in the file the data start.
-    pub offset: u64,
-}
-
-impl Status {
-    /// Header and body, with their checksum; the data follow.
-    #[must_use]
-    pub fn encode(&self) -> [u8; STATUS_BYTES] {
-        let mut bytes = [0; STATUS_BYTES];
-        let length = (STATUS_BYTES - ANSWER_HEADER_BYTES) as u32;
-        let header = AnswerHeader { stream: self.stream, code: AnswerCode::Status, length };
-        bytes[..8].copy_from_slice(&header.encode());
-        bytes[12..14].copy_from_slice(&self.stream.0);
-        bytes[14] = (self.request.code() - RequestCode::Auth.code()) as u8;
-        bytes[15] = match self.kind {
-            StatusKind::Final => 0,
-            StatusKind::Partial => 1,
-            StatusKind::Progress => 2,
-        };
-        bytes[20..24].copy_from_slice(&self.data_bytes.to_be_bytes());
-        bytes[24..].copy_from_slice(&self.offset.to_be_bytes());
-        let crc = Crc32c::of(&bytes[12..]);
-        bytes[8..12].copy_from_slice(&crc.0.to_be_bytes());
-        bytes
-    }
-
-    /// Parses the body that follows the header, checksum first.
-    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
-        if body.len() != STATUS_BYTES - ANSWER_HEADER_BYTES {
-            return Err(Malformed::Length { what: "status", bytes: body.len() as u64 });
-        }
-        if Crc32c::of(&body[4..]).0 != u32_at(body, 0) {
-            return Err(Malformed::Checksum("status"));
-        }
-        let request = RequestCode::Auth.code() + u16::from(body[6]);
-        let request = RequestCode::from_code(request).ok_or(Malformed::UnknownRequest(request))?;
-        let kind = match body[7] {
-            0 => StatusKind::Final,
-            1 => StatusKind::Partial,
-            2 => StatusKind::Progress,
-            other => {
-                return Err(Malformed::UnknownCode { what: "status kind", value: u32::from(other) });
-            }
-        };
-        let data_bytes = u32_at(body, 12);
-        if data_bytes > i32::MAX as u32 {
-            return Err(Malformed::Negative { what: "status data", value: i64::from(data_bytes as i32) });
-        }
-        Ok(Self { stream: StreamId([body[4], body[5]]), request, kind, data_bytes, offset: u64_at(body, 16) })
-    }
 }
 
 impl Answer {
@@ -300,131 +228,4 @@ fn first(body: &[u8], what: &'static str) -> Result<u32, Malformed> {
 fn message(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()).min(MESSAGE_BYTES_MAX);
     String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
-/// Body of the answer to a protocol request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProtocolAnswer {
-    /// The server's protocol version.
-    pub version: u32,
-    /// What the server is and supports.
-    pub flags: ServerFlags,
-}
-
-impl ProtocolAnswer {
-    /// Our version with `flags`.
-    #[must_use]
-    pub fn new(flags: ServerFlags) -> Self {
-        Self { version: PROTOCOL_VERSION, flags }
-    }
-
-    /// The 8 bytes of the body.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        [self.version.to_be_bytes(), self.flags.0.to_be_bytes()].concat()
-    }
-
-    /// Parses a body; what follows the flags is ignored.
-    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
-        if body.len() < 8 {
-            return Err(Malformed::Length { what: "protocol answer", bytes: body.len() as u64 });
-        }
-        Ok(Self { version: u32_at(body, 0), flags: ServerFlags(u32_at(body, 4)) })
-    }
-}
-
-/// Body of the answer to a login.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginAnswer {
-    /// The server's id of the session.
-    pub session: [u8; 16],
-    /// Authentication protocols that are wanted; empty if none.
-    pub security: String,
-}
-
-impl LoginAnswer {
-    /// The body.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        [&self.session, self.security.as_bytes()].concat()
-    }
-
-    /// Parses a body.
-    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
-        let Some((session, security)) = body.split_first_chunk() else {
-            return Err(Malformed::Length { what: "login answer", bytes: body.len() as u64 });
-        };
-        Ok(Self { session: *session, security: text(security, "security")?.to_owned() })
-    }
-}
-
-/// Body of the answer to an open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenAnswer {
-    /// The server's number of the open file.
-    pub handle: FileHandle,
-    /// Attributes, if they were asked for.
-    pub stat: Option<StatInfo>,
-}
-
-impl OpenAnswer {
-    /// The body: handle alone, or handle, compression (none) and attributes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut body = self.handle.0.to_vec();
-        if let Some(stat) = &self.stat {
-            body.extend([0; 8]);
-            body.extend(stat.to_string().as_bytes());
-            body.push(0);
-        }
-        body
-    }
-
-    /// Parses a body.
-    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
-        let Some((handle, rest)) = body.split_first_chunk() else {
-            return Err(Malformed::Length { what: "open answer", bytes: body.len() as u64 });
-        };
-        let stat = match rest.get(8..) {
-            Some(stat) if !stat.is_empty() => Some(StatInfo::parse(text(stat, "stat")?)?),
-            _ => None,
-        };
-        Ok(Self { handle: FileHandle(*handle), stat })
-    }
-}
-
-/// Body of the answer to attribute requests: for each name its error code (0: none) and, for a get, its value.
-#[must_use]
-pub fn encode_fattr_results(results: &[(String, Result<Vec<u8>, ErrorCode>)], with_values: bool) -> Vec<u8> {
-    let errors = results.iter().filter(|result| result.1.is_err()).count();
-    let mut body = vec![errors as u8, results.len() as u8];
-    for (name, result) in results {
-        let code = result.as_ref().err().map_or(0, |code| code.code());
-        body.extend((code as u16).to_be_bytes());
-        body.extend(name.as_bytes());
-        body.push(0);
-    }
-    if with_values {
-        for (_, result) in results {
-            let value = result.as_deref().unwrap_or(&[]);
-            body.extend((value.len() as u32).to_be_bytes());
-            body.extend(value);
-        }
-    }
-    body
-}
-
-/// Body of the answer to listing attributes, with or without values.
-#[must_use]
-pub fn encode_fattr_list(pairs: &[(String, Vec<u8>)], with_values: bool) -> Vec<u8> {
-    let mut body = Vec::new();
-    for (name, value) in pairs {
-        body.extend(name.as_bytes());
-        body.push(0);
-        if with_values {
-            body.extend((value.len() as u32).to_be_bytes());
-            body.extend(value);
-        }
-    }
-    body
 }

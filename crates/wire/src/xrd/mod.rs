@@ -7,6 +7,7 @@ mod answer;
 mod code;
 mod encode;
 mod expect;
+mod flags;
 mod frame;
 mod page;
 mod parse;
@@ -21,6 +22,7 @@ pub mod tpc;
 pub use answer::*;
 pub use code::*;
 pub use expect::*;
+pub use flags::*;
 pub use frame::{
     ANSWER_HEADER_BYTES, AnswerHeader, FileHandle, HANDSHAKE, HANDSHAKE_BYTES, Malformed, PROTOCOL_VERSION,
     REQUEST_HEADER_BYTES, RequestHeader, StreamId, encode_handshake_answer,

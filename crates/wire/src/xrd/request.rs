@@ -1,12 +1,15 @@
 //! Requests, each a struct (spec/xrootd.md §4). Both sides use them: servers parse, clients encode.
 
-use super::{
-    DirlistOptions, Expect, FileHandle, Malformed, OpenFlags, PrepareOptions, ProtocolFlags, QueryCode,
-    RequestCode, RequestHeader, Sigver, Target, frame::text,
-};
+mod data;
+mod session;
 
-/// Bytes of one element of a vector read or write.
-pub const VECTOR_ELEMENT_BYTES: usize = 16;
+use super::{
+    DirlistOptions, FileHandle, Malformed, OpenFlags, PrepareOptions, QueryCode, RequestCode, RequestHeader,
+    Sigver, Target, frame::text,
+};
+pub use data::{Pgread, Pgwrite, Read, Readv, VECTOR_ELEMENT_BYTES, VectorElement, Write, Writev};
+pub use session::{Auth, LOGIN_NAME_BYTES, LOGIN_USER, Login, Protocol, Setting};
+
 /// Attributes in one request.
 pub const FATTR_NAMES_MAX: usize = 16;
 /// Paths in one prepare or statx.
@@ -19,93 +22,6 @@ pub enum Subject {
     Path(Target),
     /// An open file.
     Handle(FileHandle),
-}
-
-/// Asks for version and role (§4.1).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Protocol {
-    /// The client's protocol version.
-    pub client_version: u32,
-    /// What else is wanted, see [`ProtocolFlags`].
-    pub flags: u8,
-    /// What the client will do next, see [`Expect`].
-    pub expect: u8,
-}
-
-impl Protocol {
-    /// Whether the client can go on with TLS.
-    #[must_use]
-    pub fn is_able_tls(&self) -> bool {
-        ProtocolFlags(self.flags).intersects(ProtocolFlags::ABLE_TLS | ProtocolFlags::WANT_TLS)
-    }
-
-    /// Whether it asks for that.
-    #[must_use]
-    pub fn wants_tls(&self) -> bool {
-        ProtocolFlags(self.flags).contains(ProtocolFlags::WANT_TLS)
-    }
-
-    /// What it will do next; what is not known is nothing.
-    #[must_use]
-    pub fn expects(&self) -> Expect {
-        Expect::from_code(self.expect & 0x0f).unwrap_or(Expect::Nothing)
-    }
-}
-
-/// Bytes that a login has for the name of the user; longer names arrive cut.
-pub const LOGIN_NAME_BYTES: usize = 8;
-
-/// Key in the opaque part of a login by which our own clients send the whole name of the user.
-pub const LOGIN_USER: &str = "bp.user";
-
-/// Starts the session (§4.2).
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Login {
-    /// The client's process id.
-    pub pid: i32,
-    /// The user's name as the client claims it; the first [`LOGIN_NAME_BYTES`] are sent.
-    pub username: String,
-    /// Second byte of abilities.
-    pub ability2: u8,
-    /// What the client can do.
-    pub ability: u8,
-    /// Version of the client and whether it takes asynchronous answers (128).
-    pub capability: u8,
-    /// Token or hints, as sent; may be a secret.
-    pub token: String,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Login")
-            .field("username", &self.username)
-            .field("pid", &self.pid)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Credentials.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Auth {
-    /// Protocol of the credentials, such as `ztn\0`.
-    pub kind: [u8; 4],
-    /// The credentials; a secret.
-    pub credentials: Vec<u8>,
-}
-
-impl std::fmt::Debug for Auth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Auth").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
-
-/// Tells the server something about the client, or what to do with its cache (§4.11).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Setting {
-    /// Whether it is for the cache.
-    pub is_of_cache: bool,
-    /// What to set: a word and its value.
-    pub text: String,
 }
 
 /// Opens a file (§4.3).
@@ -121,91 +37,6 @@ pub struct Open {
     pub template: FileHandle,
     /// Which file.
     pub target: Target,
-}
-
-/// Reads a range (§4.4).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
-    /// Which file.
-    pub handle: FileHandle,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes wanted.
-    pub length: u32,
-    /// Stream to answer on.
-    pub path_id: u8,
-}
-
-/// Reads a range with page checksums (§6.1).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pgread {
-    /// Which file.
-    pub handle: FileHandle,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes wanted.
-    pub length: u32,
-    /// Stream to answer on.
-    pub path_id: u8,
-    /// Asked again because a checksum did not match.
-    pub is_retry: bool,
-}
-
-/// One element of a vector read or write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VectorElement {
-    /// Which file.
-    pub handle: FileHandle,
-    /// Bytes.
-    pub length: u32,
-    /// First byte.
-    pub offset: u64,
-}
-
-/// Reads many ranges (§4.5).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readv {
-    /// The ranges.
-    pub elements: Vec<VectorElement>,
-    /// Stream to answer on.
-    pub path_id: u8,
-}
-
-/// Writes a range; the data follow the header and are not part of this.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
-    /// Which file.
-    pub handle: FileHandle,
-    /// First byte.
-    pub offset: u64,
-    /// Stream that carries the data.
-    pub path_id: u8,
-    /// Bytes that follow.
-    pub length: u32,
-}
-
-/// Writes pages (§6.2); pages and checksums follow the header and are not part of this.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pgwrite {
-    /// Which file.
-    pub handle: FileHandle,
-    /// First byte.
-    pub offset: u64,
-    /// Stream that carries the data.
-    pub path_id: u8,
-    /// Corrects a page that was reported bad.
-    pub is_retry: bool,
-    /// Bytes that follow, with checksums.
-    pub length: u32,
-}
-
-/// Writes many ranges; the data follow the body and are not part of this.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Writev {
-    /// Flush afterwards.
-    pub is_sync: bool,
-    /// The ranges.
-    pub elements: Vec<VectorElement>,
 }
 
 /// Sets the size of a path or an open file.
