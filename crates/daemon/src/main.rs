@@ -1,14 +1,13 @@
 //! `bpd`: the daemon.
 
+mod arguments;
 #[cfg(test)]
 mod reference;
 
 use anyhow::Context;
-use base::{
-    Timestamp,
-    units::{Size, Span},
-};
-use clap::{Args, Parser, Subcommand};
+use arguments::{Cli, Create, Join, Migrate, Rebuild, Restore, Run, Token, Verb};
+use base::Timestamp;
+use clap::Parser as _;
 use daemon::{
     access::{local_users::user_of_process, tokens},
     boot::{
@@ -20,209 +19,8 @@ use daemon::{
     facility::{config::Config, private_files::make_files_private},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::{net::IpAddr, path::PathBuf, process::ExitCode};
-use wire::control::{CreateToken, Role};
-
-/// The daemon of a Backplane facility; users and operators use `bp`.
-#[derive(Parser)]
-#[command(name = "bpd", version, disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    /// Makes a facility in a missing or empty directory.
-    Create(Create),
-    /// Runs the facility in a directory until it gets SIGTERM or SIGINT.
-    Run(Run),
-    /// Joins this host to a facility with an invitation, then runs it as `bpd run` does.
-    Join(Join),
-    /// Makes a token for a user; for users who can read the facility's key.
-    Token(Token),
-    /// Restores the catalogue of a stopped facility from a backup; it must have no catalogue.
-    Restore(Restore),
-    /// Makes an empty catalogue for a stopped facility that lost its own and has no backup.
-    Rebuild(Rebuild),
-    /// Moves the catalogue of a stopped facility to a database or a file.
-    Migrate(Migrate),
-    /// Shows every configuration key with its default.
-    Config,
-    /// Stays with one batch job; started by the worker.
-    #[command(hide = true)]
-    Shepherd {
-        /// The run's directory.
-        run_dir: PathBuf,
-        /// What this process is to become.
-        #[arg(long, default_value_t)]
-        stage: batch::Stage,
-    },
-}
-
-/// The parts of a host; those of roles that it does not have mean nothing.
-#[derive(Args)]
-struct Parts {
-    /// Tape drives of the virtual library.
-    #[arg(long)]
-    drives: Option<u16>,
-    /// Slots of the virtual library.
-    #[arg(long)]
-    slots: Option<u16>,
-    /// Cartridges of the virtual library.
-    #[arg(long)]
-    volumes: Option<u16>,
-    /// Prefix of the cartridges' labels, one or two of A-Z 0-9; for a host that joins, derived from its name if not given.
-    #[arg(long)]
-    prefix: Option<String>,
-    /// Capacity of a cartridge, e.g. 16GiB.
-    #[arg(long)]
-    volume_size: Option<Size>,
-    /// Length of data blocks on tape, e.g. 256KiB.
-    #[arg(long)]
-    block: Option<Size>,
-    /// How long the virtual library takes to load a cartridge, e.g. 15s.
-    #[arg(long)]
-    load_time: Option<Span>,
-    /// Most bytes of replicas on disk, e.g. 100GiB; the whole file system if not given.
-    #[arg(long)]
-    disk_size: Option<Size>,
-    /// CPU slots for jobs; as many as the host has if not given.
-    #[arg(long)]
-    cpus: Option<u32>,
-}
-
-#[derive(Args)]
-struct Create {
-    /// The directory of the new facility.
-    directory: PathBuf,
-    /// Name of the facility.
-    #[arg(long)]
-    name: Option<String>,
-    #[command(flatten)]
-    parts: Parts,
-    /// Database of the catalogue, postgresql://USER@HOST/DATABASE; a file in the directory if not given.
-    #[arg(long)]
-    catalogue: Option<String>,
-    /// File with the password of that database.
-    #[arg(long)]
-    catalogue_password: Option<PathBuf>,
-    /// Memory that caches the catalogue, e.g. 4GiB; 0: an eighth of the host's memory.
-    #[arg(long)]
-    cache: Option<Size>,
-}
-
-#[derive(Args)]
-struct Run {
-    /// The facility's directory.
-    directory: PathBuf,
-    /// Makes the facility first, if the directory is missing or empty.
-    #[arg(long)]
-    create: bool,
-    /// Port of root://, 0 for any.
-    #[arg(long)]
-    root_port: Option<u16>,
-    /// Port of http://, 0 for any.
-    #[arg(long)]
-    http_port: Option<u16>,
-    /// Port of https://, 0 for any; any if only --http-port is given.
-    #[arg(long)]
-    https_port: Option<u16>,
-    /// Address to listen on.
-    #[arg(long)]
-    bind: Option<IpAddr>,
-    /// Waits until the active head is silent or `bp head take-over` is called; needs a catalogue in a database.
-    #[arg(long)]
-    standby: bool,
-    /// Takes over now from the active head on another host.
-    #[arg(long, conflicts_with = "standby")]
-    take_over: bool,
-}
-
-#[derive(Args)]
-struct Join {
-    /// Directory for the host's configuration, keys and data; it must be missing or empty.
-    directory: PathBuf,
-    /// The invitation, as `bp host invite` prints it; `-` reads it from standard input.
-    #[arg(long)]
-    token: String,
-    /// Role of the host: disk, tape or cpu; repeatable.
-    #[arg(long, required = true)]
-    role: Vec<Role>,
-    /// Name of the host in the facility; its host name if not given.
-    #[arg(long)]
-    name: Option<String>,
-    /// Name or address by which the head and clients reach it; the address it listens on if not given.
-    #[arg(long)]
-    address: Option<String>,
-    /// Address to listen on.
-    #[arg(long)]
-    bind: Option<IpAddr>,
-    /// Port of root://, 0 for any.
-    #[arg(long)]
-    root_port: Option<u16>,
-    /// Port of https://, 0 for any.
-    #[arg(long)]
-    https_port: Option<u16>,
-    /// Only joins; start the host later with `bpd run`.
-    #[arg(long)]
-    only: bool,
-    #[command(flatten)]
-    parts: Parts,
-}
-
-#[derive(Args)]
-struct Restore {
-    /// The facility's directory.
-    directory: PathBuf,
-    /// The file that `bp backup` wrote.
-    backup: PathBuf,
-}
-
-#[derive(Args)]
-struct Rebuild {
-    /// The facility's directory, with its configuration, `id`, `key` and `tls/`.
-    directory: PathBuf,
-    /// User who runs the facility; the current user if not given.
-    #[arg(long)]
-    owner: Option<String>,
-}
-
-#[derive(Args)]
-struct Migrate {
-    /// The facility's directory.
-    directory: PathBuf,
-    /// An empty database, postgresql://USER@HOST/DATABASE, or `file` for a file in the directory.
-    #[arg(long)]
-    to: String,
-    /// File with the password of that database.
-    #[arg(long)]
-    catalogue_password: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct Token {
-    /// The facility's directory.
-    directory: PathBuf,
-    /// User of the token; the facility's owner if not given.
-    #[arg(long)]
-    user: Option<String>,
-    /// How long the token is valid, e.g. 12h.
-    #[arg(long, default_value = "12h")]
-    lifetime: Span,
-    /// A scope that limits the token, e.g. storage.read:/data; all that the user may do if not given.
-    #[arg(long, num_args = 1..)]
-    scope: Vec<String>,
-    /// A group of the user, for grants and mode bits.
-    #[arg(long, conflicts_with = "scope")]
-    group: Vec<String>,
-    /// Audience of the token; this facility if not given.
-    #[arg(long)]
-    audience: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
+use std::process::ExitCode;
+use wire::control::CreateToken;
 
 /// Open files where the system sets no limit.
 const FILES_MAX: u64 = 1 << 20;
@@ -273,22 +71,6 @@ fn now() -> Timestamp {
 fn user() -> String {
     // The name that XRootD clients log in with comes from the same place.
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(user_of_process)
-}
-
-impl Parts {
-    /// Changes what was given.
-    fn put_into(&self, config: &mut Config) {
-        let (tape, disk, batch) = (&mut config.tape, &mut config.disk, &mut config.batch);
-        tape.drives = self.drives.unwrap_or(tape.drives);
-        tape.volumes = self.volumes.unwrap_or(tape.volumes);
-        tape.slots = self.slots.unwrap_or(tape.slots.max(tape.volumes));
-        tape.prefix = self.prefix.clone().unwrap_or_else(|| tape.prefix.clone());
-        tape.volume_size = self.volume_size.unwrap_or(tape.volume_size);
-        tape.block = self.block.unwrap_or(tape.block);
-        tape.load_time = self.load_time.unwrap_or(tape.load_time);
-        disk.size = self.disk_size.unwrap_or(disk.size);
-        batch.cpus = self.cpus.unwrap_or(batch.cpus);
-    }
 }
 
 fn make(create: &Create) -> anyhow::Result<()> {

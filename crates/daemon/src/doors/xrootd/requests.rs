@@ -7,6 +7,7 @@ use super::{
 };
 use crate::access::identity::Identity;
 use base::{Failure, FilePath, Result};
+use head::Principal;
 use net::xrd::{NameReply, NameRequest, Opaque, PrepareAction, PrepareRequest};
 use std::{borrow::Cow, pin::Pin};
 use wire::{auth::token::Right, control};
@@ -148,15 +149,7 @@ impl RootDoor {
             Ask::Locate { path, local } => {
                 Row::look("locate", Right::Look, path, self.locations(user, path, local))
             }
-            Ask::Prepare(PrepareRequest { action, paths }) => {
-                let (verb, weight, right) = match action {
-                    PrepareAction::Stage { .. } => ("stage", AuditLevel::Change, Some(Right::Stage)),
-                    PrepareAction::Evict => ("evict", AuditLevel::Change, Some(Right::Stage)),
-                    PrepareAction::Cancel(_) => ("cancel", AuditLevel::Change, None),
-                    PrepareAction::Touch => ("prepare", AuditLevel::Look, None),
-                };
-                Row::each((verb, weight), right, paths, self.prepare_files(user, action, paths))
-            }
+            Ask::Prepare(request) => self.prepare_row(user, request),
             Ask::PrepareStatus { id, paths } => {
                 let status = self.staged(user, id, paths);
                 Row::each(("prepare status", AuditLevel::Look), Some(Right::Look), paths, status)
@@ -173,6 +166,18 @@ impl RootDoor {
                 Row::change("set attribute", Right::Modify, path, change).with(name)
             }
         }
+    }
+
+    /// The row of a prepare, by what it asks for.
+    fn prepare_row<'a>(&'a self, user: &'a Principal, request: &'a PrepareRequest) -> Row<'a> {
+        let PrepareRequest { action, paths } = request;
+        let (verb, weight, right) = match action {
+            PrepareAction::Stage { .. } => ("stage", AuditLevel::Change, Some(Right::Stage)),
+            PrepareAction::Evict => ("evict", AuditLevel::Change, Some(Right::Stage)),
+            PrepareAction::Cancel(_) => ("cancel", AuditLevel::Change, None),
+            PrepareAction::Touch => ("prepare", AuditLevel::Look, None),
+        };
+        Row::each((verb, weight), right, paths, self.prepare_files(user, action, paths))
     }
 
     /// Carries out a request, if the caller's token allows it; counts it, and notes it in the audit log.
