@@ -3,172 +3,32 @@
 //! A round trip costs as much as ten rows. Statements whose result nobody waits for are therefore queued and sent
 //! together with the next query, or with the commit; what went wrong with one is told then, and fails the group.
 
+mod queue;
+mod schema;
+mod session;
+mod value;
+
 use super::{
     super::{StoreError, StoreResult},
-    Address, Cell, Cells, Engine, Row, Rows, Shape, Table,
+    Address, Cell, Engine, Row, Rows, Shape, Table,
 };
-use bytes::BytesMut;
-use futures_util::future::join_all;
+use queue::{Health, Mark, Queued};
+pub(super) use schema::MIGRATIONS;
+pub(in crate::store) use schema::has_table;
+use session::{OwnRuntime, Session};
 use std::{
     cell::{Cell as Shared, RefCell},
     collections::HashMap,
-    error::Error,
 };
-use tokio::runtime::Runtime;
-use tokio_postgres::{
-    Client, Statement,
-    types::{IsNull, ToSql, Type, to_sql_checked},
-};
+use tokio_postgres::types::ToSql;
+use value::Value;
 
-/// Schema changes in order; the table `schema` counts those that were applied.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/postgres/0001.sql"),
-    include_str!("../migrations/postgres/0002.sql"),
-    include_str!("../migrations/postgres/0003.sql"),
-    include_str!("../migrations/postgres/0004.sql"),
-    include_str!("../migrations/postgres/0005.sql"),
-    include_str!("../migrations/postgres/0006.sql"),
-    include_str!("../migrations/postgres/0007.sql"),
-    include_str!("../migrations/postgres/0008.sql"),
-    include_str!("../migrations/postgres/0009.sql"),
-    include_str!("../migrations/postgres/0011.sql"),
-    include_str!("../migrations/postgres/0012.sql"),
-    include_str!("../migrations/postgres/0013.sql"),
-    include_str!("../migrations/postgres/0014.sql"),
-    include_str!("../migrations/postgres/0015.sql"),
-    include_str!("../migrations/postgres/0016.sql"),
-    include_str!("../migrations/postgres/0017.sql"),
-    include_str!("../migrations/postgres/0018.sql"),
-    include_str!("../migrations/postgres/0019.sql"),
-    include_str!("../migrations/postgres/0020.sql"),
-    include_str!("../migrations/postgres/0021.sql"),
-    include_str!("../migrations/postgres/0022.sql"),
-    include_str!("../migrations/postgres/0023.sql"),
-    include_str!("../migrations/postgres/0024.sql"),
-    include_str!("../migrations/postgres/0025.sql"),
-    include_str!("../migrations/postgres/0026.sql"),
-];
 /// Two heads that start at the same time must not both change the schema.
 const MIGRATION_LOCK: i64 = 0x6261_636b_706c_616e;
-/// Statements that wait to be sent: a group of calls makes fewer.
-const QUEUE_MAX: usize = 4096;
 /// Rows of a long answer that are held at a time.
 const STREAM_ROWS_MAX: usize = 1000;
 /// A snapshot is read as fast as somebody far away takes it; a copy rests while the other side is summed up.
 const PATIENCE: &str = "SET idle_in_transaction_session_timeout = '1h'";
-
-/// A value of a queued statement.
-#[derive(Debug, Clone)]
-enum Value {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(String),
-    Blob(Vec<u8>),
-    Integers(Vec<Option<i64>>),
-    Texts(Vec<Option<String>>),
-}
-
-impl Value {
-    fn of(cell: Cell<'_>) -> Self {
-        match cell {
-            Cell::Null => Self::Null,
-            Cell::Integer(value) => Self::Integer(value),
-            Cell::Real(value) => Self::Real(value),
-            Cell::Text(text) => Self::Text(text.to_owned()),
-            Cell::Blob(bytes) => Self::Blob(bytes.to_vec()),
-            Cell::Integers(values) => Self::Integers(values.iter().copied().map(Some).collect()),
-            Cell::Texts(texts) => Self::Texts(texts.iter().map(|text| Some((*text).to_owned())).collect()),
-        }
-    }
-}
-
-impl ToSql for Value {
-    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
-        match (self, kind) {
-            (Self::Null, _) => Ok(IsNull::Yes),
-            (Self::Integer(value), &Type::INT4) => i32::try_from(*value)?.to_sql(kind, out),
-            (Self::Integer(value), &Type::FLOAT8) => (*value as f64).to_sql(kind, out),
-            (Self::Integer(value), _) => value.to_sql(kind, out),
-            (Self::Real(value), _) => value.to_sql(kind, out),
-            (Self::Text(text), _) => text.to_sql(kind, out),
-            (Self::Blob(bytes), _) => bytes.to_sql(kind, out),
-            (Self::Integers(values), _) => values.to_sql(kind, out),
-            (Self::Texts(texts), _) => texts.to_sql(kind, out),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        // The server says what it expects of each parameter; what does not fit is its error.
-        true
-    }
-
-    to_sql_checked!();
-}
-
-impl Cells for tokio_postgres::Row {
-    fn cell(&self, column: usize) -> StoreResult<Cell<'_>> {
-        let kind = self.columns().get(column).map(tokio_postgres::Column::type_);
-        let cell = match kind {
-            Some(&Type::INT8) => self.try_get::<_, Option<i64>>(column)?.map(Cell::Integer),
-            Some(&Type::INT4) => {
-                self.try_get::<_, Option<i32>>(column)?.map(|value| Cell::Integer(value.into()))
-            }
-            Some(&Type::BOOL) => {
-                self.try_get::<_, Option<bool>>(column)?.map(|value| Cell::Integer(value.into()))
-            }
-            Some(&Type::FLOAT8) => self.try_get::<_, Option<f64>>(column)?.map(Cell::Real),
-            Some(&Type::BYTEA) => self.try_get::<_, Option<&[u8]>>(column)?.map(Cell::Blob),
-            _ => self.try_get::<_, Option<&str>>(column)?.map(Cell::Text),
-        };
-        Ok(cell.unwrap_or(Cell::Null))
-    }
-}
-
-/// A runtime that may be dropped on the threads of another one.
-struct OwnRuntime(Option<Runtime>);
-
-impl OwnRuntime {
-    fn block_on<F: Future>(&self, work: F) -> F::Output {
-        self.0.as_ref().expect("it is there until the drop").block_on(work)
-    }
-}
-
-impl Drop for OwnRuntime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// A connection, and what was prepared on it.
-struct Session {
-    client: Client,
-    statements: HashMap<String, Statement>,
-}
-
-/// A statement that was not sent yet.
-struct Queued {
-    sql: String,
-    values: Vec<Value>,
-    /// The mark in force.
-    mark: Mark,
-}
-
-/// A mark by its number in the transaction; 0: none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Mark(u32);
-
-/// How a transaction is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Health {
-    Good,
-    /// Something was refused since the mark that is in force: good again after the return to it.
-    Hurt,
-    /// Something was refused before: the server keeps nothing of it.
-    Lost,
-}
 
 /// A catalogue in a database.
 pub(in crate::store) struct Postgres {
@@ -210,20 +70,6 @@ impl Postgres {
         Self::connect(Address::parse(url).map_err(StoreError::Unreached)?)
     }
 
-    /// Whether there is no facility in a database. Changes nothing there.
-    pub(in crate::store) fn is_vacant(url: &str) -> StoreResult<bool> {
-        let engine = Self::attach(url)?;
-        if !has_table(&engine, "facility")? {
-            return Ok(true);
-        }
-        let mut is_vacant = true;
-        engine.query("SELECT 1 FROM facility", &[], &mut |_| {
-            is_vacant = false;
-            Ok(())
-        })?;
-        Ok(is_vacant)
-    }
-
     fn connect(address: Address) -> StoreResult<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -248,84 +94,6 @@ impl Postgres {
         })
     }
 
-    /// Brings the schema up to date.
-    fn migrate(&self, known: usize) -> StoreResult<()> {
-        let session = self.session.borrow();
-        let client = &session.client;
-        self.runtime.block_on(async {
-            client.batch_execute(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
-            client.batch_execute("CREATE TABLE IF NOT EXISTS schema (version BIGINT NOT NULL)").await?;
-            let found = client.query_opt("SELECT version FROM schema", &[]).await?;
-            let found = found.map_or(0, |row| row.get::<_, i64>(0)) as usize;
-            if found > known {
-                return Err(StoreError::Newer { found, known });
-            }
-            for (number, sql) in MIGRATIONS.iter().enumerate().take(known).skip(found) {
-                let version = number + 1;
-                let mark = format!("DELETE FROM schema; INSERT INTO schema VALUES ({version})");
-                client.batch_execute(&format!("BEGIN; {sql}; {mark}; COMMIT")).await?;
-            }
-            client.batch_execute(&format!("SELECT pg_advisory_unlock({MIGRATION_LOCK})")).await?;
-            Ok(())
-        })
-    }
-
-    /// Learns which columns hold texts: arrays of rows have to say so.
-    fn read_columns(&self) -> StoreResult<()> {
-        const SQL: &str =
-            "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT), CAST(data_type AS TEXT)
-             FROM information_schema.columns WHERE table_schema = current_schema()";
-        let mut texts = HashMap::new();
-        self.query(SQL, &[], &mut |row| {
-            let (table, column, kind): (&str, &str, &str) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            texts.insert(format!("{table}.{column}"), kind == "text");
-            Ok(())
-        })?;
-        *self.texts.borrow_mut() = texts;
-        Ok(())
-    }
-
-    fn is_text(&self, table: &Table, column: &str) -> bool {
-        self.texts.borrow().get(&format!("{}.{column}", table.name)).copied().unwrap_or(false)
-    }
-
-    /// The parts of `unnest` for all columns of a table: `$1::bigint[], $2::text[]`.
-    fn arrays(&self, table: &Table) -> String {
-        let part = |(at, column): (usize, &&str)| {
-            let kind = if self.is_text(table, column) { "text" } else { "bigint" };
-            format!("?{}::{kind}[]", at + 1)
-        };
-        table.columns.iter().enumerate().map(part).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Rows as one array for each column.
-    fn transpose(&self, rows: &Rows<'_>) -> Vec<Value> {
-        let column = |(at, name): (usize, &&str)| {
-            let cells = rows.iter().map(|row| row[at]);
-            if self.is_text(rows.table, name) {
-                Value::Texts(cells.map(|cell| text(cell).map(str::to_owned)).collect())
-            } else {
-                Value::Integers(cells.map(integer).collect())
-            }
-        };
-        rows.table.columns.iter().enumerate().map(column).collect()
-    }
-
-    fn enqueue(&self, sql: impl Into<String>, values: Vec<Value>) -> StoreResult<()> {
-        self.queue.borrow_mut().push(Queued { sql: sql.into(), values, mark: self.mark.get() });
-        if self.queue.borrow().len() >= QUEUE_MAX { self.send_queue() } else { Ok(()) }
-    }
-
-    /// Notes that something was refused which was asked under `mark`.
-    fn refused(&self, mark: Mark) {
-        let can_return = mark != Mark::default() && mark == self.mark.get();
-        if !can_return {
-            self.health.set(Health::Lost);
-        } else if self.health.get() == Health::Good {
-            self.health.set(Health::Hurt);
-        }
-    }
-
     /// Connects again, if the connection is lost, or may be, and nothing is lost with it.
     fn reconnect(&self) -> StoreResult<()> {
         if self.is_in_transaction.get() {
@@ -336,76 +104,6 @@ impl Postgres {
             self.is_doubtful.set(false);
         }
         Ok(())
-    }
-
-    /// Sends what is queued, all at once, and waits for what comes of it.
-    fn send_queue(&self) -> StoreResult<()> {
-        let queue = std::mem::take(&mut *self.queue.borrow_mut());
-        if queue.is_empty() {
-            return Ok(());
-        }
-        let mut session = self.session.borrow_mut();
-        let outcomes = self.runtime.block_on(async {
-            let mut prepared = Vec::with_capacity(queue.len());
-            for queued in &queue {
-                prepared.push(session.prepare(&queued.sql).await?);
-            }
-            let client = &session.client;
-            // Each is sent when it is first looked at, in this order.
-            let sent = prepared
-                .iter()
-                .zip(&queue)
-                .map(|(statement, queued)| client.execute_raw(statement, &queued.values));
-            Ok::<_, StoreError>(join_all(sent).await)
-        });
-        let outcomes = outcomes.inspect_err(|_| self.health.set(Health::Lost))?;
-        // The first refusal is the reason of all that follow.
-        for (outcome, queued) in outcomes.into_iter().zip(&queue) {
-            outcome.inspect_err(|error| {
-                // Whoever is told first may be a call of the group: the group must know, too.
-                let is_fence = error.code().is_some_and(|code| code.code() == super::FENCED);
-                self.is_fenced.set(self.is_fenced.get() || is_fence);
-                self.refused(queued.mark);
-            })?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether the schema has a table.
-pub(in crate::store) fn has_table(engine: &dyn Engine, table: &str) -> StoreResult<bool> {
-    Ok(engine.shapes()?.iter().any(|shape| shape.name == table))
-}
-
-fn integer(cell: Cell<'_>) -> Option<i64> {
-    match cell {
-        Cell::Integer(value) => Some(value),
-        _ => None,
-    }
-}
-
-fn text(cell: Cell<'_>) -> Option<&str> {
-    match cell {
-        Cell::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-impl Session {
-    fn start(runtime: &OwnRuntime, address: &Address) -> StoreResult<Self> {
-        let tls = address.tls()?;
-        let client = runtime.block_on(address.connect(tls))?;
-        Ok(Self { client, statements: HashMap::new() })
-    }
-
-    /// Prepares a statement once. Parameters are written `?1` everywhere but here.
-    async fn prepare(&mut self, sql: &str) -> StoreResult<Statement> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.client.prepare(&sql.replace('?', "$")).await?;
-        self.statements.insert(sql.to_owned(), statement.clone());
-        Ok(statement)
     }
 }
 
