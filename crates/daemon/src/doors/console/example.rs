@@ -5,7 +5,7 @@ mod tape;
 
 use base::{FilePath, Timestamp, Vid};
 pub(crate) use jobs::bill;
-use jobs::{MIB, jobs, workers};
+use jobs::{jobs, workers};
 use tape::{drives, requests, volume};
 use wire::control::*;
 

@@ -4,8 +4,6 @@ use super::{GIB, MIB, ago};
 use base::{Failure, JobId, Millis};
 use wire::control::*;
 
-pub(super) const MIB: u64 = 1 << 20;
-
 pub(super) fn workers() -> Vec<WorkerInfo> {
     let worker = |name: &str, cpus, cpus_used, not_enforced: &[&str]| WorkerInfo {
         name: format!("{name}-worker1"),
