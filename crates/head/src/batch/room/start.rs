@@ -1,0 +1,158 @@
+//! Gives jobs to a worker that asks for some.
+
+use super::{forgotten, note_heard, require_worker, running_on, worker_row};
+use crate::batch::{
+    calls::known,
+    candidate, finish,
+    plan::{Slots, dispatch},
+    refusals::refusal,
+};
+use crate::{
+    Apply, Context, Core, Topic,
+    executor::core::CapFor,
+    namespace::path_of,
+    pool::{self, source},
+    store::{JobFileRole, JobRow, WorkerRow},
+    tape,
+};
+use base::{Failure, Result};
+use tracing::info;
+use wire::control::{FileState, InputSource, JobOrder, JobOrders, JobState, NextJob};
+
+impl Apply for NextJob {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOrders> {
+        let worker = worker_row(core, &self.worker)?;
+        let worker = worker.filter(|row| core.live.workers.contains_key(&row.name)).ok_or_else(|| {
+            Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
+        })?;
+        require_worker(context, &worker)?;
+        if let Some(before) = note_heard(core, context, &worker.name)
+            && context.now - before.heard > crate::batch::SILENT_AFTER
+        {
+            info!(worker = worker.name, "worker is reachable again");
+            core.touch(Topic::Jobs);
+        }
+        start_jobs(core, context, &worker)?;
+        let keys = core.config.tokens.keys().serial();
+        let mut orders = JobOrders { keys, ..JobOrders::default() };
+        for job in running_on(core, &self.worker)? {
+            let run = job.run();
+            let is_held = self.runs.contains(&run);
+            if job.is_cancelled && is_held {
+                orders.kill.extend((!self.killing.contains(&run)).then_some(run));
+            } else if job.is_cancelled {
+                // The order never reached the worker.
+                finish(core, context, job, JobState::Cancelled, Some("cancelled before it ran".to_owned()))?;
+            } else if !is_held {
+                match order(core, context, &job) {
+                    Ok(order) => orders.start.push(order),
+                    Err(_) if !job.has_begun && hold_back(core, context, &job)? => {
+                        forgotten(core, context, job, String::new())?;
+                    }
+                    Err(failure) => {
+                        finish(core, context, job, JobState::Failed, Some(failure.to_string()))?;
+                    }
+                }
+            } else if core.live.outputs.is_to_be_told(run, context.now) {
+                orders.tell.push(run);
+            }
+        }
+        Ok(orders)
+    }
+}
+
+/// Gives queued jobs to a worker, as far as its slots go.
+fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<()> {
+    let active = core.store.active_jobs()?;
+    let mut slots = Slots {
+        cpus: worker.cpus,
+        cpus_free: worker.cpus,
+        memory: worker.memory,
+        memory_free: worker.memory,
+    };
+    let mut queue = Vec::new();
+    for job in active {
+        let wish = job.spec.resources;
+        match job.state {
+            JobState::Running => {
+                if job.worker.as_deref() == Some(&worker.name) {
+                    slots.cpus_free = slots.cpus_free.saturating_sub(wish.cpus);
+                    slots.memory_free = slots.memory_free.saturating_sub(wish.memory_bytes);
+                }
+            }
+            JobState::Queued if core.live.jobs_held_back.contains(&job.id) => {}
+            JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => {
+                queue.push(candidate(&job));
+            }
+            _ => {}
+        }
+    }
+    let fair = (*core.store.fair_share()?).clone();
+    for id in dispatch(slots, queue, fair, context.now) {
+        let mut job = known(core, id)?;
+        if hold_back(core, context, &job)? {
+            continue;
+        }
+        job.state = JobState::Running;
+        job.worker = Some(worker.name.clone());
+        job.has_begun = false;
+        job.attempt += 1;
+        job.started = Some(context.now);
+        crate::batch::save(core, &job, context.now)?;
+        core.touch(Topic::Jobs);
+        info!(job = %id, worker = worker.name, attempt = job.attempt, "job given to worker");
+    }
+    Ok(())
+}
+
+/// Keeps a job from being started while an input cannot be read: what is on tape is recalled, else its disk server is waited for. Yields
+/// whether it did.
+fn hold_back(core: &mut Core, context: &Context, job: &JobRow) -> Result<bool> {
+    if core.live.away.is_empty() {
+        return Ok(false);
+    }
+    let mut is_held = false;
+    for file in core.store.job_files(job.id, JobFileRole::Input)? {
+        let Some(node) = core.store.node(file)? else { continue };
+        match pool::state_of(core, &node) {
+            FileState::OutOfReach => is_held = true,
+            FileState::Nearline => {
+                is_held = true;
+                tape::request_recall(core, context, &node)?;
+            }
+            _ => {}
+        }
+    }
+    if is_held {
+        core.live.jobs_held_back.insert(job.id);
+        // Others may have its slots.
+        core.touch(Topic::Jobs);
+    }
+    Ok(is_held)
+}
+
+fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
+    let mut inputs = Vec::new();
+    for file in core.store.job_files(job.id, JobFileRole::Input)? {
+        let path = path_of(core, file)?;
+        let lost = || Failure::corrupt(format!("input {path} is no longer on disk"));
+        let node = core.store.node(file)?.filter(|node| !node.is_in_trash()).ok_or_else(lost)?;
+        let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
+        inputs.push(InputSource {
+            url: core.job_url(&CapFor::to_read(&node, &replica, &path), context.now)?,
+            size: node.size,
+            checksums: node.checksums.ok_or_else(lost)?,
+        });
+    }
+    let outputs = core.config.server.root_url();
+    Ok(JobOrder {
+        run: job.run(),
+        owner: job.owner.clone(),
+        is_of_facility_owner: job.is_of_facility_owner,
+        spec: job.spec.clone(),
+        inputs,
+        outputs,
+    })
+}
