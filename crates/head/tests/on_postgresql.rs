@@ -14,7 +14,7 @@ mod attributes;
 mod away;
 #[path = "balance.rs"]
 mod balance;
-#[path = "coded.rs"]
+#[path = "coded/main.rs"]
 mod coded;
 #[path = "collection.rs"]
 mod collection;
@@ -32,7 +32,7 @@ mod jobs;
 mod mounts;
 #[path = "namespace.rs"]
 mod namespace;
-#[path = "pools.rs"]
+#[path = "pools/main.rs"]
 mod pools;
 #[path = "quotas.rs"]
 mod quotas;
@@ -52,7 +52,7 @@ mod sole;
 mod space;
 #[path = "survey.rs"]
 mod survey;
-#[path = "tape_queue.rs"]
+#[path = "tape_queue/main.rs"]
 mod tape_queue;
 #[path = "trash.rs"]
 mod trash;

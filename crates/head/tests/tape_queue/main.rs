@@ -2,16 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod requests;
+#[path = "../support/mod.rs"]
 mod support;
+mod volumes;
 
-use base::{Cause, ErrorKind, Failure, Millis, limits::TAPE_ATTEMPTS_MAX};
+use base::{Cause, ErrorKind, Failure, Millis};
+use requests::stage_as;
 use sim::{Content, Mishap, World};
 use support::*;
 use wire::control::{
-    Archive, ArchivedCopy, Await, Blame, CancelRequests, CommitWrite, EnableDrive, EndTapeSession,
-    FileRecalled, FileState, FilesArchived, GetBill, GetStatus, Release, RequestFailed, RequestKind,
-    RequestState, RetryRequest, SetVolumeState, TapeSession, TapeWork, VolumeState, Want,
+    Archive, ArchivedCopy, Await, Blame, CommitWrite, EndTapeSession, FileRecalled, FileState, FilesArchived,
+    GetBill, Release, RequestKind, TapeSession, TapeWork, Want,
 };
+
+fn end_with(world: &mut World, session: &TapeSession, blame: Blame, failure: Failure) {
+    let end = EndTapeSession { session: session.id, loads: 1, trouble: Some((blame, failure)) };
+    world.room(end).unwrap();
+}
 
 /// The append point and the requests of a session that writes.
 fn reported(session: &TapeSession) -> FilesArchived {
@@ -24,25 +32,6 @@ fn reported(session: &TapeSession) -> FilesArchived {
     };
     let copies = files.iter().enumerate().map(copy).collect();
     FilesArchived { session: session.id, copies, used_bytes: 1000 }
-}
-
-fn set_volume(world: &mut World, vid: &str, state: VolumeState) {
-    world.user(SetVolumeState { vid: vid.parse().unwrap(), state }).unwrap();
-}
-
-fn end_with(world: &mut World, session: &TapeSession, blame: Blame, failure: Failure) {
-    let end = EndTapeSession { session: session.id, loads: 1, trouble: Some((blame, failure)) };
-    world.room(end).unwrap();
-}
-
-/// Fails the first request of the next session until it may not be tried again.
-fn fail_for_good(world: &mut World) {
-    for attempt in 1..=TAPE_ATTEMPTS_MAX {
-        assert_eq!(request(world).state, RequestState::Queued);
-        assert!(world.drive(DRIVE, Mishap::FileFails));
-        assert_eq!(request(world).attempts, attempt);
-        world.advance(Millis::from_seconds(3600));
-    }
 }
 
 #[test]
@@ -105,61 +94,11 @@ fn a_file_that_no_partition_can_hold_is_not_recalled() {
     assert_eq!(state(&mut world, "/small"), FileState::Both);
 }
 
-fn cancel(world: &mut World, who: &str, at: &str) -> base::Result<FileState> {
-    let call = CancelRequests { requests: Vec::new(), paths: vec![path(at)] };
-    let mut files = world.call(user(who), call)?.files;
-    let file = files.remove(0);
-    file.failure.map_or_else(|| Ok(file.state.unwrap()), Err)
-}
-
 fn release(world: &mut World, who: &str, at: &str, after: Option<Millis>) -> base::Result<FileState> {
     let call = Release { paths: vec![path(at)], after, user: None };
     let mut files = world.call(user(who), call)?.files;
     let file = files.remove(0);
     file.failure.map_or_else(|| Ok(file.state.unwrap()), Err)
-}
-
-fn stage_as(world: &mut World, who: &str, at: &str) {
-    let stage = wire::control::Stage { paths: vec![path(at)], pin: Some(Millis::from_seconds(3600)) };
-    let outcome = world.call(user(who), stage).unwrap();
-    assert!(outcome.files[0].failure.is_none(), "{outcome:?}");
-}
-
-#[test]
-fn a_request_is_taken_back_by_its_owner_unless_others_wait_for_it() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    stage_as(&mut world, "ada", "/f");
-    stage_as(&mut world, "bob", "/f");
-    assert_eq!(refusal(cancel(&mut world, "cyd", "/f")), ErrorKind::Permission);
-    cancel(&mut world, "ada", "/f").unwrap();
-    assert_eq!(requests(&mut world).len(), 1, "bob wants it");
-    assert_eq!(refusal(cancel(&mut world, "ada", "/f")), ErrorKind::Busy);
-    assert_eq!(stat(&mut world, "/f").unwrap().pins, ["user bob"]);
-    cancel(&mut world, "bob", "/f").unwrap();
-    assert_eq!(stat(&mut world, "/f").unwrap().pins, [""; 0]);
-    cancel(&mut world, "ada", "/f").unwrap();
-    assert_eq!(requests(&mut world), []);
-    assert_eq!(refusal(cancel(&mut world, "ada", "/f")), ErrorKind::NotFound);
-    // While a drive reads it, too: its reserved object goes.
-    stage_as(&mut world, "ada", "/f");
-    let session = next_session(&mut world).unwrap();
-    let request = request_ids(&session)[0];
-    world.call(user("ada"), CancelRequests { requests: vec![request], paths: Vec::new() }).unwrap();
-    world.room(FileRecalled { session: session.id, request }).unwrap();
-    end_session(&mut world, &session, 1);
-    assert_eq!(state(&mut world, "/f"), FileState::Nearline);
-}
-
-#[test]
-fn a_job_keeps_the_request_that_it_waits_for() {
-    let mut world = world();
-    put_nearline(&mut world, "/in", 10);
-    world.submit(&[path("/in")], &path("/out")).unwrap();
-    let id = request(&mut world).id;
-    let call = CancelRequests { requests: vec![id], paths: Vec::new() };
-    let failure = world.user(call).unwrap().files[0].failure.clone().unwrap();
-    assert!(failure.kind == ErrorKind::Busy && failure.what.contains("job 1"), "{failure}");
 }
 
 #[test]
@@ -205,65 +144,6 @@ fn archiving_needs_the_right_to_write_and_staging_to_read() {
     assert_eq!(archive.files[0].failure.as_ref().unwrap().kind, ErrorKind::Permission);
     let stage = wire::control::Stage { paths: vec![path("/f")], pin: None };
     assert_eq!(world.call(user("eve"), stage).unwrap().files[0].failure, None);
-}
-
-#[test]
-fn a_request_that_fails_is_tried_again_later_each_time() {
-    let mut world = world();
-    put(&mut world, "/f", 10);
-    ask_archive(&mut world, "/f").unwrap();
-    world.drive(DRIVE, Mishap::None);
-    world.drive(DRIVE, Mishap::FileFails);
-    assert!(!world.drive(DRIVE, Mishap::None), "not at once");
-    world.advance(Millis::from_seconds(5));
-    assert!(world.drive(DRIVE, Mishap::FileFails));
-    world.advance(Millis::from_seconds(5));
-    assert!(!world.drive(DRIVE, Mishap::None), "twice as late the second time");
-    world.advance(Millis::from_seconds(5));
-    assert!(world.drive(DRIVE, Mishap::None));
-    assert_eq!(state(&mut world, "/f"), FileState::Both);
-}
-
-#[test]
-fn a_request_that_failed_too_often_says_why_and_waits_for_a_person() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    stage(&mut world, "/f", None).unwrap();
-    fail_for_good(&mut world);
-    let row = request(&mut world);
-    assert_eq!(row.state, RequestState::Failed);
-    assert!(row.reason.contains("failed 3 times: read error that goes away"), "{}", row.reason);
-    assert!(!world.drive(DRIVE, Mishap::None));
-    let waiting = Await { paths: vec![path("/f")], want: Want::Online };
-    let outcome = world.user(waiting).unwrap();
-    let failure = outcome.files[0].failure.as_ref().expect("nobody waits for what cannot come");
-    assert!(failure.hint.as_ref().unwrap().contains("retry"));
-    let read = wire::control::OpenRead { path: path("/f") };
-    assert_eq!(refusal(world.user(read)), ErrorKind::Unavailable);
-}
-
-#[test]
-fn a_failed_request_can_be_retried() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    stage(&mut world, "/f", None).unwrap();
-    fail_for_good(&mut world);
-    let retry = RetryRequest { request: request(&mut world).id };
-    assert_eq!(refusal(world.call(user("bob"), retry.clone())), ErrorKind::Permission);
-    world.user(retry).unwrap();
-    assert_eq!(request(&mut world).attempts, 0);
-    run_drive(&mut world);
-    assert_eq!(state(&mut world, "/f"), FileState::Both);
-}
-
-#[test]
-fn what_is_being_done_cannot_be_retried() {
-    let mut world = world();
-    put(&mut world, "/f", 10);
-    ask_archive(&mut world, "/f").unwrap();
-    let session = archive_session(&mut world);
-    let retry = RetryRequest { request: request_ids(&session)[0] };
-    assert_eq!(refusal(world.user(retry)), ErrorKind::Busy);
 }
 
 #[test]
@@ -357,138 +237,6 @@ fn a_session_whose_orders_were_lost_is_given_again() {
     assert_ne!(again.id, lost.id);
     assert_eq!(request_ids(&again), request_ids(&lost));
     assert_eq!(request(&mut world).attempts, 0);
-}
-
-#[test]
-fn a_suspect_volume_is_neither_read_nor_written() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    stage(&mut world, "/f", None).unwrap();
-    set_volume(&mut world, "SIM001", VolumeState::Suspect);
-    assert!(!world.drive(DRIVE, Mishap::None));
-    assert!(request(&mut world).reason.contains("suspect"));
-    put(&mut world, "/g", 10);
-    ask_archive(&mut world, "/g").unwrap();
-    run_drive(&mut world);
-    assert_eq!(stat(&mut world, "/g").unwrap().copies[0].vid.as_str(), "SIM002");
-    set_volume(&mut world, "SIM001", VolumeState::Appendable);
-    run_drive(&mut world);
-    assert_eq!(state(&mut world, "/f"), FileState::Both);
-}
-
-#[test]
-fn a_volume_that_ends_a_session_becomes_suspect() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    stage(&mut world, "/f", None).unwrap();
-    let session = next_session(&mut world).unwrap();
-    end_with(&mut world, &session, Blame::Volume, Failure::corrupt("label says SIM009"));
-    let info = volume(&mut world, "SIM001");
-    assert_eq!((info.state, info.reason.as_deref()), (VolumeState::Suspect, Some("label says SIM009")));
-    assert_eq!(request(&mut world).attempts, 0, "the file is not at fault");
-}
-
-#[test]
-fn a_drive_that_ends_a_session_is_out_of_use_until_a_person_says_otherwise() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    stage(&mut world, "/f", None).unwrap();
-    let session = next_session(&mut world).unwrap();
-    end_with(&mut world, &session, Blame::Drive, Failure::unavailable("drive needs cleaning"));
-    world.advance(Millis::from_seconds(3600));
-    assert_eq!(next_session(&mut world), None);
-    let drives = world.user(GetStatus {}).unwrap().drives;
-    assert_eq!(drives[0].trouble.as_deref(), Some("drive needs cleaning"));
-    let enable = EnableDrive { drive: DRIVE.into() };
-    assert_eq!(refusal(world.call(user("eve"), enable.clone())), ErrorKind::Permission);
-    world.user(enable).unwrap();
-    next_session(&mut world).expect("the drive is used again");
-}
-
-#[test]
-fn when_a_volume_is_full_the_next_one_is_taken_and_nobody_is_at_fault() {
-    let mut world = world();
-    put(&mut world, "/f", 10);
-    ask_archive(&mut world, "/f").unwrap();
-    let session = archive_session(&mut world);
-    let request_id = request_ids(&session)[0];
-    let failure = Failure::no_space("end of volume");
-    let failed = RequestFailed { session: session.id, request: request_id, blame: Blame::Volume, failure };
-    world.room(failed).unwrap();
-    end_session(&mut world, &session, 1);
-    assert_eq!(volume(&mut world, "SIM001").state, VolumeState::Full);
-    assert_eq!(request(&mut world).attempts, 0);
-    let next = archive_session(&mut world);
-    assert_eq!((next.vid.as_str(), request_ids(&next)), ("SIM002", vec![request_id]));
-}
-
-#[test]
-fn a_full_volume_is_still_read() {
-    let mut world = world();
-    put_nearline(&mut world, "/f", 10);
-    set_volume(&mut world, "SIM001", VolumeState::Full);
-    stage(&mut world, "/f", None).unwrap();
-    run_drive(&mut world);
-    assert_eq!(state(&mut world, "/f"), FileState::Both);
-}
-
-#[test]
-fn a_file_for_which_no_volume_has_room_now_waits_and_says_so() {
-    let mut world = world();
-    put(&mut world, "/f", 500_000);
-    for vid in ["SIM001", "SIM002", "SIM003", "SIM004"] {
-        set_volume(&mut world, vid, VolumeState::Full);
-    }
-    ask_archive(&mut world, "/f").unwrap();
-    assert!(!world.drive(DRIVE, Mishap::None));
-    let reason = request(&mut world).reason;
-    assert!(reason.contains("no volume has free space"), "{reason}");
-}
-
-#[test]
-fn a_volume_with_files_is_not_made_blank() {
-    let mut world = world();
-    put_archived(&mut world, "/f", 10);
-    let blank = SetVolumeState { vid: "SIM001".parse().unwrap(), state: VolumeState::Blank };
-    assert_eq!(refusal(world.user(blank.clone())), ErrorKind::Busy);
-    world.user(wire::control::Remove { path: path("/f") }).unwrap();
-    assert_eq!(refusal(world.call(user("eve"), blank.clone())), ErrorKind::Permission);
-    world.user(blank).unwrap();
-    put(&mut world, "/g", 10);
-    ask_archive(&mut world, "/g").unwrap();
-    let label = next_session(&mut world).unwrap();
-    assert_eq!(label.work, TapeWork::Label);
-    end_session(&mut world, &label, 1);
-    let TapeWork::Archive { append, .. } = next_session(&mut world).unwrap().work else {
-        panic!("the file is to be written");
-    };
-    assert_eq!((append.fseq, append.block), (1, 1), "a blank volume is written from its beginning");
-}
-
-#[test]
-fn a_volume_in_use_is_not_made_blank() {
-    let mut world = world();
-    put(&mut world, "/f", 10);
-    ask_archive(&mut world, "/f").unwrap();
-    let session = archive_session(&mut world);
-    let blank = SetVolumeState { vid: session.vid, state: VolumeState::Blank };
-    assert_eq!(refusal(world.user(blank)), ErrorKind::Busy);
-}
-
-#[test]
-fn recalls_are_read_in_the_order_of_the_tape() {
-    let mut world = world();
-    for name in ["/a", "/b", "/c"] {
-        put_nearline(&mut world, name, 10);
-    }
-    for name in ["/c", "/a", "/b"] {
-        stage(&mut world, name, None).unwrap();
-    }
-    let TapeWork::Recall { files } = next_session(&mut world).unwrap().work else {
-        panic!("the session reads");
-    };
-    let order: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
-    assert_eq!(order, ["/a", "/b", "/c"]);
 }
 
 #[test]
