@@ -30,7 +30,7 @@ use std::{
 pub(crate) use urls::CapFor;
 use wire::{
     auth::{
-        capability::{CapKeys, Content, DIRECT, NEVER_JOINED, PARAMETER},
+        capability::{CapKeys, Content, NEVER_JOINED},
         token::TokenKey,
     },
     control::{DiskServer, EventType, PartitionTrouble, Pool, TapePhase},
