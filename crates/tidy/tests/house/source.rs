@@ -52,7 +52,8 @@ impl Source {
                 b'{' => (depth, has_body) = (depth + 1, true),
                 b'}' => {
                     depth = depth.saturating_sub(1);
-                    if depth == 0 && has_body {
+                    // A pattern among the parameters is not the body.
+                    if depth == 0 && has_body && parens == 0 {
                         return at;
                     }
                 }
@@ -88,6 +89,13 @@ impl Source {
             !(starts_word && is_letter(before) || ends_word && is_letter(bytes.get(at + word.len())))
         })
     }
+}
+
+#[test]
+fn an_item_ends_with_its_body_and_not_with_a_pattern_among_its_parameters() {
+    let text = "fn a(A { b }: A) {\n    b\n}\nfn c() {}\n";
+    let source = Source::new("x.rs".into(), "x", text.into(), false);
+    assert_eq!(source.line(source.item_end(0)), 3);
 }
 
 #[test]

@@ -68,8 +68,17 @@ fn is_test_root(manifest: &Manifest, path: &Path) -> bool {
     ["tests", "benches", "examples"].iter().any(|directory| inside.starts_with(directory))
 }
 
-/// Modules that a file declares without a body: where they may lie, and whether only for tests.
-fn declared(source: &Source, path: &Path, is_root: bool) -> Vec<(Vec<PathBuf>, bool)> {
+/// A module that a file declares without a body.
+struct Declared {
+    /// Where it may lie.
+    places: Vec<PathBuf>,
+    is_for_tests: bool,
+    /// Its path is written there. The compiler looks for its modules beside it then, as for those of a root.
+    has_path: bool,
+}
+
+/// Modules that a file declares without a body.
+fn declared(source: &Source, path: &Path, is_root: bool) -> Vec<Declared> {
     let directory = path.parent().expect("a file lies in a directory");
     let is_named_after_directory = is_root || path.ends_with("mod.rs");
     let below = if is_named_after_directory { directory.to_owned() } else { path.with_extension("") };
@@ -88,11 +97,13 @@ fn declared(source: &Source, path: &Path, is_root: bool) -> Vec<(Vec<PathBuf>, b
         let attributes = lines[..number].iter().rev().map(|(_, text)| text.trim());
         let attributes = attributes.take_while(|text| text.starts_with('#') || text.starts_with("//"));
         let path = attributes.filter_map(|text| text.strip_prefix("#[path = \"")?.strip_suffix("\"]"));
-        let places = match path.last() {
+        let path = path.last();
+        let has_path = path.is_some();
+        let places = match path {
             Some(path) => vec![directory.join(path)],
             None => vec![below.join(format!("{name}.rs")), below.join(name).join("mod.rs")],
         };
-        modules.push((places, source.is_test[number]));
+        modules.push(Declared { places, is_for_tests: source.is_test[number], has_path });
     }
     modules
 }
@@ -109,9 +120,9 @@ pub(crate) fn sources() -> Vec<Source> {
                 continue;
             }
             let source = Source::new(shown(&path), &manifest.name, read(&path), is_test);
-            for (places, is_for_tests) in declared(&source, &path, is_root) {
-                let place = places.into_iter().find(|place| place.exists());
-                todo.extend(place.map(|place| (is_test || is_for_tests, false, place)));
+            for module in declared(&source, &path, is_root) {
+                let place = module.places.into_iter().find(|place| place.exists());
+                todo.extend(place.map(|place| (is_test || module.is_for_tests, module.has_path, place)));
             }
             found.insert(path, (is_test, source));
         }
