@@ -9,7 +9,7 @@ use crate::{
     store::{FindingRow, ScanRow, ScrubRow},
 };
 use base::{Failure, Millis, Result, Timestamp};
-use server::{known, progress, put};
+use server::put;
 use wire::control::{
     Done, FindingInfo, Findings, GetFindings, GetScans, RepairScan, ResumeScan, SCAN_OBJECTS_MAX, ScanCursor,
     ScanInfo, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan,

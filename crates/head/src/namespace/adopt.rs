@@ -12,7 +12,6 @@ use crate::{
     store::{AdoptionRow, Partition},
 };
 use base::{Failure, Result};
-use server::usable;
 use wire::control::{
     AdoptionInfo, AdoptionStarted, AdoptionState, Adoptions, AllLeftAlone, Amount, Done, GetAdoptions,
     GetLeftAlone, LEFT_ALONE_PAGE, PartitionState, StartAdoption, StopAdoption,

@@ -6,7 +6,7 @@ mod refusal;
 mod sending;
 
 use super::{
-    Counters, OpenFile, Registry, RegistryEntry, Service,
+    Counters, Registry, RegistryEntry, Service,
     accounts::Accounts,
     auth::Claim,
     calls::Context,
