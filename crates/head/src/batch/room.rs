@@ -7,14 +7,12 @@ use super::{WorkerLive, calls::known, finish};
 use crate::{
     Apply, Context, Core, Topic,
     hosts::{require_name, require_owner},
-    store::{JobFileRole, JobRow, WorkerRow},
-    tape,
+    store::{JobRow, WorkerRow},
 };
 use base::{
     Failure, FilePath, Millis, Result,
     limits::{CPU_SLOTS_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
 };
-use tracing::info;
 use wire::{
     auth::token::{Claims, Scopes, enrolment},
     control::{
