@@ -164,7 +164,7 @@ const NEVER_ONE: [Exception; 16] = [
         why: "a bound is exceeded, which is larger than one",
     },
     Exception {
-        path: "crates/head/src/namespace/adopt.rs",
+        path: "crates/head/src/namespace/adopt/server.rs",
         why: "a bound is exceeded, which is larger than one",
     },
     Exception {
@@ -192,12 +192,12 @@ const NEVER_ONE: [Exception; 16] = [
         why: "a bound is exceeded, which is larger than one",
     },
     Exception {
-        path: "crates/head/src/scan.rs",
+        path: "crates/head/src/scan/server.rs",
         why: "bounds are exceeded, and a window of one object is a good one",
     },
     Exception { path: "crates/head/src/tape/explain.rs", why: "one volume or drive has an arm of its own" },
     Exception {
-        path: "crates/net/src/xrd/service_turn.rs",
+        path: "crates/net/src/xrd/service_turn/calls.rs",
         why: "a bound is reached, which is larger than one",
     },
     Exception { path: "crates/ntuple/src/chain.rs", why: "a chain of one file is a good one" },
