@@ -1,6 +1,6 @@
 //! Changes of files and directories.
 
-use super::{NewContent, NewNode, Node, node};
+use super::{NewContent, NewNode, Node};
 use crate::store::{Store, StoreResult, TRASH, rows::facility::ids::Sequence};
 use base::{FileId, ObjectId, Timestamp};
 use std::sync::Arc;
