@@ -76,11 +76,9 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
     for job in active {
         let wish = job.spec.resources;
         match job.state {
-            JobState::Running => {
-                if job.worker.as_deref() == Some(&worker.name) {
-                    slots.cpus_free = slots.cpus_free.saturating_sub(wish.cpus);
-                    slots.memory_free = slots.memory_free.saturating_sub(wish.memory_bytes);
-                }
+            JobState::Running if job.worker.as_deref() == Some(&worker.name) => {
+                slots.cpus_free = slots.cpus_free.saturating_sub(wish.cpus);
+                slots.memory_free = slots.memory_free.saturating_sub(wish.memory_bytes);
             }
             JobState::Queued if core.live.jobs_held_back.contains(&job.id) => {}
             JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => {
