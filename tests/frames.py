@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-OK, OKSOFAR, ERROR, WAIT_LATER, STATUS = 0, 4000, 4003, 4006, 4007
+OK, OKSOFAR, ATTENTION, ERROR, WAIT_LATER, STATUS = 0, 4000, 4001, 4003, 4006, 4007
 AUTH, CHMOD, CLOSE, DIRLIST, PROTOCOL, LOGIN, MKDIR, MV, OPEN, PING = (
     3000, 3002, 3003, 3004, 3006, 3007, 3008, 3009, 3010, 3011,
 )  # fmt: skip
@@ -101,6 +101,14 @@ class Raw:
         assert 0 <= length <= 64 << 20, f"answer of {length} bytes"
         return Answer(stream, status, self.receive(length))
 
+    def late_answer(self) -> Answer:
+        """Receive the frame that was announced by `WAIT_LATER`: it comes inside of another one."""
+        outer = self.answer()
+        assert outer.status == ATTENTION, outer
+        stream, status, length = struct.unpack(">HHi", outer.body[8:16])
+        assert length == len(outer.body) - 16, outer
+        return Answer(stream, status, outer.body[16:])
+
     def status(self) -> tuple[bool, bytes, bytes]:
         """Receive one answer of pages: whether it is the last, what it says of them, and the bytes that follow."""
         answer = self.answer()
@@ -154,5 +162,7 @@ class Raw:
         """Open a file; returns its handle."""
         self.request(OPEN, struct.pack(">HH12x", mode, options), path.encode())
         answer = self.answer()
+        if answer.status == WAIT_LATER:
+            answer = self.late_answer()
         assert answer.status == OK, answer
         return answer.body[:4]

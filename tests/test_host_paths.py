@@ -75,6 +75,8 @@ def test_damaged_cartridges(facility: Facility) -> None:
 
 
 def test_a_job_without_a_place(facility: Facility) -> None:
+    # Until it is there it makes what is taken away here.
+    facility.wait_until("the worker is there", lambda: facility.status()["workers"])
     batch = facility.directory / "batch"
     for path in batch.iterdir():
         if path.is_dir():

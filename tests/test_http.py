@@ -278,6 +278,7 @@ def test_calls_of_rooms_need_the_key(door: Facility, name: str) -> None:
         )
         # A proof that is none is another answer than a name that is not enough.
         assert (code, failure["kind"]) == (401 if token else 403, "permission")
+    door.wait_until("the worker is there", lambda: door.status()["workers"])
     assert [worker["name"] for worker in door.status()["workers"]] == ["worker1"]
 
 

@@ -441,7 +441,11 @@ def test_locate_of_a_missing_file(server: Server, seeded: str) -> None:
 
 @pytest.mark.parametrize("option", ["-s", "-f", "-e", "-w", "-c"])
 def test_prepare(server: Server, odd: str, local: dict[str, Path], option: str) -> None:
-    server.fs("prepare", option, odd)
+    if option == "-e" and server.facility:
+        # Of what is on no tape nothing leaves the disk, and that is said.
+        assert "has no tape copy" in server.fs_fails("prepare", option, odd)
+    else:
+        server.fs("prepare", option, odd)
     assert server.holds(odd, local["odd"]), "the only replica of a file stays, whatever is asked"
 
 

@@ -283,8 +283,8 @@ fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInf
     let (slots, is_one) = (slots_text(core, context.now)?, rows.len() == 1);
     let info = |row: JobRow| {
         let mut why = reason(core, &row, &slots, context.now)?;
-        if is_one && row.state == JobState::Queued {
-            // Of many it would cost a walk through the queue for each.
+        // Of many it would cost a walk through the queue for each.
+        if is_one && waits_for_slots(core, &row, context)? {
             let place = place(core, &row, context.now)?;
             why = why.map(|why| format!("{why}; {place}"));
         }
@@ -292,6 +292,14 @@ fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInf
         Ok(if is_owner(&row, context) { info } else { without_environment(info) })
     };
     rows.into_iter().map(info).collect()
+}
+
+/// Whether a job waits for nothing but its turn.
+fn waits_for_slots(core: &Core, job: &JobRow, context: &Context) -> Result<bool> {
+    let is_held_back = core.live.jobs_held_back.contains(&job.id);
+    Ok(job.state == JobState::Queued
+        && !is_held_back
+        && nobody_runs(core, &job.into(), context.now)?.is_none())
 }
 
 /// A job as others may see it: what is in its environment may be secret.

@@ -282,8 +282,10 @@ mod tests {
         let actions: Vec<_> = lines(directory.path(), FILE).into_iter().map(|record| record.at.0).collect();
         assert_eq!(actions, [1, 3], "what a user was refused stays among the actions");
         let refused = lines(directory.path(), REFUSED_FILE);
-        assert_eq!((refused.len(), refused[0].count), (2, None));
-        assert_eq!(refused[1].count, Some(999));
+        assert_eq!(refused[0].count, None);
+        // How many are told together depends on how long it takes.
+        let counts: u64 = refused.iter().map(|record| record.count.unwrap_or(1)).sum();
+        assert!(refused.len() < 100 && counts == 1000, "{counts} in {} lines", refused.len());
     }
 
     #[test]
