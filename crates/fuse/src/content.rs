@@ -73,7 +73,7 @@ impl Mount {
     pub(crate) fn sync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Refusal> {
         let mut state = file.lock();
         self.commit(caller, file, &mut state)?;
-        state.lost.take().map_or(Ok(()), |failure| Err(failure.into()))
+        state.lost.take().map_or(Ok(()), |failure| Err(Refusal::of_bytes(failure)))
     }
 
     /// Commits what was written; that something was lost is told later, by fsync or close.
@@ -107,7 +107,7 @@ impl Mount {
             if !is_final(&failure) {
                 self.abandon(file, &mut state, &failure);
             }
-            failure.into()
+            Refusal::of_bytes(failure)
         })
     }
 }

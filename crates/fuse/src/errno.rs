@@ -21,6 +21,15 @@ impl Refusal {
         }
     }
 
+    /// Bytes could not be read or written. A program cannot do anything about a grant that has ended or an object that is gone: both
+    /// are EIO, not EAGAIN or ENOENT.
+    pub(crate) fn of_bytes(failure: Failure) -> Self {
+        match failure.kind {
+            ErrorKind::NoSpace | ErrorKind::OverQuota | ErrorKind::Invalid => Self::Failure(failure),
+            _ => Self::Failure(Failure { kind: ErrorKind::Io, ..failure }),
+        }
+    }
+
     /// Whether a person should look at it.
     pub(crate) fn is_trouble(&self) -> bool {
         matches!(self, Self::Failure(failure) if errno(failure.kind) == Errno::IO)
@@ -81,6 +90,8 @@ mod tests {
         assert_eq!(number(Failure::not_found("x")), Errno::NOENT);
         assert_eq!(number(Failure::over_quota("x")), Errno::DQUOT);
         assert_eq!(number(Failure::corrupt("x")), Errno::IO);
+        assert_eq!(Refusal::of_bytes(Failure::locked("x")).errno(), Errno::IO, "a grant has ended");
+        assert_eq!(Refusal::of_bytes(Failure::no_space("x")).errno(), Errno::NOSPC);
         assert!(Refusal::from(Failure::unavailable("x")).is_trouble());
         assert!(!Refusal::from(Errno::IO).is_trouble() && !Refusal::from(Failure::exists("x")).is_trouble());
     }

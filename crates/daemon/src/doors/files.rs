@@ -17,8 +17,8 @@ use tracing::debug;
 use wire::{
     auth::capability::{self, Access, Cap, CapKeys, Content, Times, WHOLE},
     control::{
-        AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant,
-        ReadObject, Stat, WriteGrant,
+        AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, FileState, OpenRead, OpenWrite,
+        ReadGrant, ReadObject, Stat, WriteGrant,
     },
 };
 
@@ -169,12 +169,14 @@ impl Files {
     /// What is said to whoever has waited long enough for a recall.
     async fn still_nearline(&self, who: &Principal, path: &FilePath) -> Failure {
         let stat = async { self.head()?.call(who, Stat { path: path.clone() }).await };
-        let waits = match stat.await {
-            Ok(info) => info.waits.unwrap_or_else(|| "its recall is not in the queue".to_owned()),
-            Err(failure) => failure.what,
+        let (state, waits) = match stat.await {
+            Ok(info) if info.entry.state == Some(FileState::Live) => ("being changed", info.waits),
+            Ok(info) => ("nearline", info.waits),
+            Err(failure) => ("nearline", Some(failure.what)),
         };
-        Failure::timeout(format!("{path} is still nearline: {waits}"))
-            .hint("`bp queue` shows the tape queue; open it again later")
+        let waits = waits.unwrap_or_else(|| "its recall is not in the queue".to_owned());
+        Failure::timeout(format!("{path} is still {state}: {waits}"))
+            .hint(format!("`bp why {path}` shows what it waits for; open it again later"))
     }
 
     /// Opens a file for reading if the head has said lately where it is and nothing has changed since, or is free to say it

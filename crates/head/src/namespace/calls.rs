@@ -7,6 +7,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Topic,
     pool::{self, FileReservation, space_wait},
+    share,
     store::Node,
     tape,
 };
@@ -61,6 +62,7 @@ impl Apply for Stat {
             info.pins.push(held.told(core, &node.owner)?);
         }
         info.waits = match tape::waits(core, node.id, context.now)? {
+            None if node.is_live() => share::live_waits(core, &node)?,
             None => space_wait(core, &node, context.now)?,
             waits => waits,
         };

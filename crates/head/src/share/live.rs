@@ -10,12 +10,12 @@ use crate::{
     pool::{
         Reserve, came_online, choose_partition, drop_content, out_of_reach, partition_of, source, state_of,
     },
-    share::opens::shown_path,
+    share::{opens::shown_path, sessions},
     store::{LiveObject, NewContent, Node, Replica, ReplicaState, SharedFile},
     trash,
     waiters::Awaited,
 };
-use ::share::{Incarnation, Stage};
+use ::share::{ClientId, Incarnation, Stage};
 use base::{Failure, FileId, FilePath, Millis, ObjectId, Result, Timestamp};
 use wire::control::{
     BeginLive, Done, FileState, LiveBase, LiveFenced, LiveOrder, LiveOrders, LiveSealed, NextLiveOrders,
@@ -139,7 +139,7 @@ pub(crate) fn settle_for_door(core: &mut Core, context: &Context, node: &Node) -
         return Ok(true);
     }
     load(core, context.now)?;
-    let nobody = ::share::ClientId(0);
+    let nobody = ClientId(0);
     let is_committed = grants::recall_writers(core, (node.id, nobody), context)?;
     if is_committed && !node.is_live() {
         return Ok(true);
@@ -269,6 +269,16 @@ fn seal(core: &mut Core, node: &Node, sealed: &LiveSealed, context: &Context) ->
     put(core, node.id, &shared, context.now)?;
     core.touch(Topic::Files);
     batch::file_online(core, node.id)
+}
+
+/// What a door waits for that opens a live file.
+pub(crate) fn live_waits(core: &Core, node: &Node) -> Result<Option<String>> {
+    let shared = shared_file(core, node.id)?;
+    Ok(Some(if is_written(&shared) {
+        format!("is written through a mount: {}", sessions::who_has(core, &shared, ClientId(0))?)
+    } else {
+        "is live: its disk server seals it when somebody opens it, or 10 s after the last write".to_owned()
+    }))
 }
 
 /// Why a live file is not read or written by a door now.

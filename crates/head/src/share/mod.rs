@@ -15,7 +15,7 @@ mod opens;
 mod sessions;
 mod status;
 
-pub(crate) use live::{being_written, content_replaced, settle_for_door};
+pub(crate) use live::{being_written, content_replaced, live_waits, settle_for_door};
 pub(crate) use opens::keep_for_opens;
 
 use crate::{

@@ -1,9 +1,39 @@
 //! The worker of a host.
 
 use ::batch::sandbox::Limits;
-use base::{Failure, Result, limits::JOB_TEXT_BYTES_MAX, units::Size};
+use base::{
+    Failure, Millis, Result,
+    limits::JOB_TEXT_BYTES_MAX,
+    units::{Size, Span},
+};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
+
+/// Shares of the CPU slots (`bp shares`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shares {
+    /// Time in which what somebody has used counts half: with a short one only what was used lately counts.
+    pub half_life: Span,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self { half_life: Span(Millis::from_seconds(7 * 86_400)) }
+    }
+}
+
+/// The shortest half-life: shorter than any job, what was used would be forgotten before it counts.
+const HALF_LIFE_MIN: Millis = Millis::from_seconds(60);
+
+impl Shares {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.half_life.0 >= HALF_LIFE_MIN {
+            return Ok(());
+        }
+        Err(Failure::invalid("[shares] half_life is shorter than a minute").hint("use some days, as \"7d\""))
+    }
+}
 
 /// The worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use base::{
     reach::NETWORKS_MAX,
     units::{Size, Span},
 };
-pub use batch::Batch;
+pub use batch::{Batch, Shares};
 pub use disk::{Disk, Reads, Trash};
 pub use doors::{Doors, Reach, RootTls, Tls, Tokens};
 use issuers::IssuerConfig;
@@ -58,6 +58,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// The disk server.
     pub disk: Disk,
+    /// Shares of the CPU slots; the configuration of the head's host counts.
+    pub shares: Shares,
     /// The trash; the configuration of the head's host counts.
     pub trash: Trash,
     /// The tape server.
@@ -107,6 +109,7 @@ impl Default for Config {
             tls: Tls::default(),
             tokens: Tokens::default(),
             disk: Disk::default(),
+            shares: Shares::default(),
             trash: Trash::default(),
             tape: Tape::default(),
             batch: Batch::default(),
@@ -188,6 +191,7 @@ impl Config {
             return refuse(what, "name larger networks");
         }
         self.batch.check()?;
+        self.shares.check()?;
         self.audit.check()?;
         issuers::check(&self.issuers)
     }
