@@ -25,20 +25,22 @@ enum What {
     List,
     /// Set the share of a group, or of a user within a group
     Set {
-        /// Name of the group
-        group: String,
+        /// Name of the group, or of a user in it, as physics/ann
+        #[arg(value_name = "GROUP[/USER]")]
+        whose: String,
         /// Share relative to those of others, as 3
         share: f64,
-        /// A user of the group; without it the group as a whole
-        #[arg(long)]
-        user: Option<String>,
     },
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.what.unwrap_or(What::List) {
         What::List => list(context),
-        What::Set { group, share, user } => {
+        What::Set { whose, share } => {
+            let (group, user) = match whose.split_once('/') {
+                Some((group, user)) => (group.to_owned(), Some(user.to_owned())),
+                None => (whose, None),
+            };
             let reply = context.call(&SetShare { group, user, share })?;
             if context.output.is_json() {
                 context.output.json(&reply)?;
