@@ -291,7 +291,7 @@ def test_a_host_makes_the_calls_of_its_rooms_and_no_others(pair: tuple[Facility,
         said = run(*words, https(facility, what)).text
         assert said.endswith("403"), said
         assert f"GET {what} is for users, not for host d1" in said, said
-    for call in ("open_read", "tend", "next_removals"):
+    for call in ("open_read", "run_maintenance", "next_removals"):
         # Those of rooms in the head's own process have no path, and none is asked for in another way.
         said = run(*words, https(facility, f"/api/v1/{call}")).text
         assert f"GET /api/v1/{call} is for users" in said, said

@@ -256,7 +256,7 @@ def test_what_a_job_on_another_host_prints_is_followed(site: Site, gate: Gate) -
     assert (follower.communicate(timeout=DEADLINE)[0], follower.returncode) == ("late\n", 0)
     # A host that runs no jobs may not speak of it.
     told = {"run": {"job": job, "attempt": 1}, "pieces": [None, None], "is_all": True}
-    assert "permission" in site.call_as(site.tape, "tell_output", **told)
+    assert "permission" in site.call_as(site.tape, "report_output", **told)
 
 
 def test_a_host_that_is_turned_away_keeps_no_job(site: Site, tmp_path: Path, gate: Gate) -> None:

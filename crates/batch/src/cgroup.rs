@@ -160,12 +160,12 @@ fn below(root: &Path, group: &str) -> PathBuf {
 /// Mount point of a file system of `kind` with `controller` among its options (proc_pid_mountinfo(5)).
 fn mount_of(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
-        let (place, system) = line.split_once(" - ")?;
+        let (mount, system) = line.split_once(" - ")?;
         let mut system = system.split(' ');
         let is_kind = system.next()? == kind;
         let options = system.nth(1)?;
         let has_controller = controller.is_empty() || options.split(',').any(|option| option == controller);
-        (is_kind && has_controller).then(|| place.split(' ').nth(4).map(PathBuf::from))?
+        (is_kind && has_controller).then(|| mount.split(' ').nth(4).map(PathBuf::from))?
     })
 }
 

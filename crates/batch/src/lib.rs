@@ -22,7 +22,7 @@ mod descriptors;
 mod durable;
 pub mod identity;
 mod output;
-mod output_told;
+mod output_report;
 mod outputs;
 mod remove;
 pub mod room;

@@ -4,8 +4,8 @@ mod config;
 mod shared;
 
 use crate::{
-    output_told,
-    run::{self, Held},
+    output_report,
+    run::{self, Run},
     run_dir::RunStore,
     sandbox::probe,
     users::{self, Users},
@@ -59,29 +59,29 @@ impl Room {
         for (dir, order) in self.shared.store.all()? {
             info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "resumed a run that \
                 was in progress before the restart");
-            let held = Held::new(dir, order, self.shared.config.log_bytes);
-            self.start(held)?;
+            let run = Run::new(dir, order, self.shared.config.log_bytes);
+            self.start(run)?;
         }
         Ok(())
     }
 
-    fn start(&mut self, held: Held) -> Result<()> {
-        let (run, held) = (held.id(), Arc::new(held));
-        self.shared.runs().insert(run, Arc::clone(&held));
+    fn start(&mut self, run: Run) -> Result<()> {
+        let (id, run) = (run.id(), Arc::new(run));
+        self.shared.runs().insert(id, Arc::clone(&run));
         let shared = Arc::clone(&self.shared);
         let body = move || {
             // Out of the list even after a panic: a run that nobody drives must not be announced as held.
-            let _listed = RunListEntry { shared: &shared, run };
-            run::drive(&shared, &held);
+            let _listed = RunListEntry { shared: &shared, id };
+            run::drive(&shared, &run);
         };
         let thread = thread::Builder::new()
-            .name(format!("run-{}.{}", run.job, run.attempt))
+            .name(format!("run-{}.{}", id.job, id.attempt))
             .spawn(body)
             .map_err(|cause| {
-                self.shared.runs().remove(&run);
-                Failure::io(format!("start a thread for job {}", run.job), &cause)
+                self.shared.runs().remove(&id);
+                Failure::io(format!("start a thread for job {}", id.job), &cause)
             })?;
-        self.threads.push((run, thread));
+        self.threads.push((id, thread));
         Ok(())
     }
 
@@ -140,9 +140,9 @@ impl Room {
             dropped = drop.len(),
             "worker registered with the head"
         );
-        for run in drop {
-            if let Some(held) = self.held(run) {
-                held.drop_it();
+        for id in drop {
+            if let Some(run) = self.run(id) {
+                run.abandon();
                 self.shared.stop.nudge();
             }
         }
@@ -151,30 +151,30 @@ impl Room {
 
     fn take_orders(&mut self) -> Result<()> {
         let call = {
-            let held = self.shared.runs();
-            let killing = held.values().filter(|held| held.is_cancelled());
+            let run = self.shared.runs();
+            let killing = run.values().filter(|run| run.is_cancelled());
             NextJob {
                 worker: self.shared.config.name.clone(),
-                runs: held.keys().copied().collect(),
-                killing: killing.map(|held| held.id()).collect(),
+                runs: run.keys().copied().collect(),
+                killing: killing.map(|run| run.id()).collect(),
             }
         };
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {
             return Ok(());
         };
-        let JobOrders { start, kill, tell, keys } = answer?;
+        let JobOrders { start, kill, report, keys } = answer?;
         self.shared.keys.store(keys, Ordering::Release);
-        // An order to tell is repeated until the head has heard something.
-        let is_repeated = !start.is_empty() || !kill.is_empty() || !tell.is_empty();
-        for held in tell.into_iter().filter_map(|run| self.held(run)) {
-            output_told::begin(&self.shared, &held);
+        // An order to report is repeated until the head has heard something.
+        let is_repeated = !start.is_empty() || !kill.is_empty() || !report.is_empty();
+        for run in report.into_iter().filter_map(|id| self.run(id)) {
+            output_report::begin(&self.shared, &run);
         }
         let mut is_new = false;
         for order in start {
             is_new |= self.accept(order);
         }
-        for run in kill {
-            is_new |= self.kill(run);
+        for id in kill {
+            is_new |= self.kill(id);
         }
         if is_repeated && !is_new {
             self.shared.pause(REPEATED_PAUSE, &|| false);
@@ -182,61 +182,61 @@ impl Room {
         Ok(())
     }
 
-    fn held(&self, run: JobRun) -> Option<Arc<Held>> {
-        self.shared.runs().get(&run).cloned()
+    fn run(&self, id: JobRun) -> Option<Arc<Run>> {
+        self.shared.runs().get(&id).cloned()
     }
 
     /// Takes an order, once; returns whether it was new.
     fn accept(&mut self, order: JobOrder) -> bool {
-        let run = order.run;
-        if self.held(run).is_some() {
+        let id = order.run;
+        if self.run(id).is_some() {
             return false;
         }
         if self.shared.runs().len() >= RUNS_MAX {
-            warn!(job = %run.job, runs_max = RUNS_MAX, "too many runs on this worker; the job stays with the head");
+            warn!(job = %id.job, runs_max = RUNS_MAX, "too many runs on this worker; the job stays with the head");
             return false;
         }
         let log_bytes = self.shared.config.log_bytes;
         let accepted = self.shared.store.accept(&order);
-        let accepted = accepted.and_then(|dir| self.start(Held::new(dir, order, log_bytes)));
+        let accepted = accepted.and_then(|dir| self.start(Run::new(dir, order, log_bytes)));
         match accepted {
-            Ok(()) => info!(job = %run.job, attempt = run.attempt, "job accepted"),
+            Ok(()) => info!(job = %id.job, attempt = id.attempt, "job accepted"),
             Err(failure) => {
-                error!(job = %run.job, attempt = run.attempt, %failure, "cannot accept a job");
-                self.tell_ended(run, JobExit::NotStarted(failure));
+                error!(job = %id.job, attempt = id.attempt, %failure, "cannot accept a job");
+                self.report_ended(id, JobExit::NotStarted(failure));
             }
         }
         true
     }
 
     /// Ends a run; returns whether that was new.
-    fn kill(&mut self, run: JobRun) -> bool {
-        match self.held(run) {
-            Some(held) => {
-                let is_new = held.cancel();
+    fn kill(&mut self, id: JobRun) -> bool {
+        match self.run(id) {
+            Some(run) => {
+                let is_new = run.cancel();
                 self.shared.stop.nudge();
                 is_new
             }
             None => {
                 // The head waits for the end of something that is not here.
-                self.tell_ended(run, JobExit::Cancelled);
+                self.report_ended(id, JobExit::Cancelled);
                 false
             }
         }
     }
 
     /// Reports the end of a run that has no directory. If that fails the head repeats its order.
-    fn tell_ended(&self, run: JobRun, exit: JobExit) {
-        let ended = JobEnded::without_text(run, exit);
+    fn report_ended(&self, id: JobRun, exit: JobExit) {
+        let ended = JobEnded::without_text(id, exit);
         if let Some(Err(failure)) = self.shared.ask(move |control| control.call(&ended)) {
-            warn!(job = %run.job, attempt = run.attempt, %failure, "the head did not accept the result of a run");
+            warn!(job = %id.job, attempt = id.attempt, %failure, "the head did not accept the result of a run");
         }
     }
 
     fn collect_threads(&mut self) {
-        for (run, thread) in self.threads.extract_if(.., |(_, thread)| thread.is_finished()) {
+        for (id, thread) in self.threads.extract_if(.., |(_, thread)| thread.is_finished()) {
             if thread.join().is_err() {
-                error!(job = %run.job, attempt = run.attempt, "the thread of a run panicked; the run resumes \
+                error!(job = %id.job, attempt = id.attempt, "the thread of a run panicked; the run resumes \
                     when bpd restarts");
             }
         }
@@ -250,8 +250,8 @@ impl Room {
             thread::sleep(STOP_LOOK_EVERY);
             self.collect_threads();
         }
-        for (run, _) in &self.threads {
-            warn!(job = %run.job, attempt = run.attempt, "a network call did not end before shutdown; the run \
+        for (id, _) in &self.threads {
+            warn!(job = %id.job, attempt = id.attempt, "a network call did not end before shutdown; the run \
                 resumes at the next start");
         }
     }
@@ -260,13 +260,13 @@ impl Room {
 /// Takes a run out of the list when its thread ends.
 struct RunListEntry<'a> {
     shared: &'a Shared,
-    run: JobRun,
+    id: JobRun,
 }
 
 impl Drop for RunListEntry<'_> {
     fn drop(&mut self) {
-        self.shared.runs().remove(&self.run);
-        // Whoever tells what it prints.
+        self.shared.runs().remove(&self.id);
+        // Wakes the thread that reports what it prints.
         self.shared.stop.nudge();
     }
 }

@@ -12,15 +12,15 @@ mod watch;
 
 use crate::{
     identity::Identity,
-    output_told,
+    output_report,
     room::{Backoff, Shared},
     run_dir::{Phase, RunDir},
-    stage::Errand,
+    stage::TransferContext,
 };
 use base::{ErrorKind, FilePath, Result};
 use inputs::fetch_inputs;
 use launch::launch;
-pub(crate) use retry::{can_pass, can_pass_for_output, patiently};
+pub(crate) use retry::{can_pass, can_pass_for_output, with_retries};
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -36,18 +36,18 @@ use wire::control::{JobEnded, JobExit, JobOrder, JobRun, JobText, Usage};
 /// First and longest pause between two looks for an exit record: a short job must not wait, a long one costs nothing.
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
-/// A run in the hands of its thread.
-pub(crate) struct Held {
+/// A run that this worker has, driven by a thread of its own.
+pub(crate) struct Run {
     pub(crate) dir: RunDir,
     pub(crate) order: JobOrder,
-    /// Which directory of the file system `dir` is; `None` of a run that an older release began.
-    place: Option<(u64, u64)>,
+    /// Device and inode number of `dir`; `None` of a run that an older release began.
+    inode: Option<(u64, u64)>,
     /// As it was read last: what is needed when the directory is gone.
     identity: Mutex<Option<Identity>>,
-    /// Bytes that are kept of each output of the job.
+    /// Bytes of each output of the job that are sent to the head at its end.
     log_bytes: u64,
-    /// How far the head was told what the job prints; `None` while nobody follows it. Held while the head is told.
-    pub(crate) telling: Mutex<Option<[u64; 2]>>,
+    /// How many bytes of standard output and error the head has; `None` while nobody follows it. Locked during a report.
+    pub(crate) reported: Mutex<Option<[u64; 2]>>,
     is_cancelled: AtomicBool,
     is_dropped: AtomicBool,
 }
@@ -63,13 +63,13 @@ enum Next {
     Stop,
 }
 
-impl Held {
+impl Run {
     pub(crate) fn new(dir: RunDir, order: JobOrder, log_bytes: u64) -> Self {
         Self {
             is_cancelled: AtomicBool::new(dir.is_cancelled()),
-            place: dir.place(),
+            inode: dir.inode(),
             identity: Mutex::default(),
-            telling: Mutex::default(),
+            reported: Mutex::default(),
             log_bytes,
             dir,
             order,
@@ -88,7 +88,7 @@ impl Held {
         }
         if let Err(failure) = self.dir.cancel() {
             if failure.kind == ErrorKind::NotFound {
-                // The run was told and put away while the head's order was on its way.
+                // The run was reported and removed while the head's order was on its way.
                 return false;
             }
             warn!(job = %self.id().job, %failure, "cannot tell the shepherd to end");
@@ -99,7 +99,7 @@ impl Held {
     }
 
     /// Ends the run without a report.
-    pub(crate) fn drop_it(&self) {
+    pub(crate) fn abandon(&self) {
         self.is_dropped.store(true, Ordering::Relaxed);
         self.cancel();
     }
@@ -114,7 +114,7 @@ impl Held {
 
     /// Whether its directory is the one that was made for it.
     fn is_there(&self) -> bool {
-        self.dir.is_there() && self.dir.place() == self.place
+        self.dir.is_there() && self.dir.inode() == self.inode
     }
 
     /// Whom it runs as, if that is decided.
@@ -132,56 +132,56 @@ impl Held {
 
     fn end_with(&self, exit: JobExit, usage: Usage, stored: Vec<FilePath>) -> Result<Next> {
         info!(job = %self.id().job, attempt = self.id().attempt, ?exit, "run ended");
-        let kept = |name| self.dir.kept(name, self.log_bytes);
-        let text = JobText { stdout: kept("stdout"), stderr: kept("stderr") };
-        let run = self.id();
-        self.dir.set_ended(&JobEnded { run, exit, usage, text, stored })?;
+        let excerpt = |name| self.dir.excerpt(name, self.log_bytes);
+        let text = JobText { stdout: excerpt("stdout"), stderr: excerpt("stderr") };
+        let id = self.id();
+        self.dir.set_ended(&JobEnded { run: id, exit, usage, text, stored })?;
         Ok(Next::Step)
     }
 }
 
 /// Drives a run until it is acknowledged or the room stops. Trouble of this host is tried again, never fatal.
-pub(crate) fn drive(shared: &Shared, held: &Held) {
+pub(crate) fn drive(shared: &Shared, run: &Run) {
     let mut backoff = Backoff::new();
     while !shared.is_stopping() {
-        match step(shared, held) {
+        match step(shared, run) {
             Ok(Next::Step) => backoff = Backoff::new(),
             Ok(Next::Gone | Next::Stop) => return,
             Err(failure) => {
                 let pause = backoff.next();
-                warn!(job = %held.id().job, attempt = held.id().attempt, %failure, "a step of a run failed; retrying");
-                shared.pause(pause, &|| held.is_dropped());
+                warn!(job = %run.id().job, attempt = run.id().attempt, %failure, "a step of a run failed; retrying");
+                shared.pause(pause, &|| run.is_dropped());
             }
         }
     }
 }
 
-fn step(shared: &Shared, held: &Held) -> Result<Next> {
-    if !held.is_there() {
-        return vanished(shared, held);
+fn step(shared: &Shared, run: &Run) -> Result<Next> {
+    if !run.is_there() {
+        return vanished(shared, run);
     }
-    if held.is_dropped() {
-        return forget(shared, held);
+    if run.is_dropped() {
+        return forget(shared, run);
     }
-    match held.dir.phase() {
-        Phase::Ordered => fetch_inputs(shared, held),
-        Phase::Staged => launch(shared, held),
-        Phase::Launched | Phase::Exited => watch(shared, held),
-        Phase::Ended => report(shared, held),
+    match run.dir.phase() {
+        Phase::Ordered => fetch_inputs(shared, run),
+        Phase::Staged => launch(shared, run),
+        Phase::Launched | Phase::Exited => watch(shared, run),
+        Phase::Ended => report(shared, run),
     }
 }
 
 /// Ends what the head gave up: when the shepherd is gone, so is the run.
-fn forget(shared: &Shared, held: &Held) -> Result<Next> {
-    held.dir.cancel()?;
+fn forget(shared: &Shared, run: &Run) -> Result<Next> {
+    run.dir.cancel()?;
     let mut pause = LOOK_PAUSE.0;
     while !shared.is_stopping() {
-        if let Some(_alive) = held.dir.try_lock()? {
-            if matches!(held.dir.phase(), Phase::Launched | Phase::Exited) {
-                sweep(shared, held)?;
+        if let Some(_alive) = run.dir.try_lock()? {
+            if matches!(run.dir.phase(), Phase::Launched | Phase::Exited) {
+                sweep(shared, run)?;
             }
-            put_away(shared, held)?;
-            info!(job = %held.id().job, attempt = held.id().attempt, "the head gave up this run; it was ended \
+            remove(shared, run)?;
+            info!(job = %run.id().job, attempt = run.id().attempt, "the head gave up this run; it was ended \
                 and removed");
             return Ok(Next::Gone);
         }
@@ -192,18 +192,18 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
 }
 
 /// The directory of a run was removed, or another one is in its place: whatever it says is not from us. The run is lost.
-fn vanished(shared: &Shared, held: &Held) -> Result<Next> {
-    error!(job = %held.id().job, attempt = held.id().attempt, "the directory of a run is missing or was \
+fn vanished(shared: &Shared, run: &Run) -> Result<Next> {
+    error!(job = %run.id().job, attempt = run.id().attempt, "the directory of a run is missing or was \
         replaced; the run is lost");
-    sweep(shared, held)?;
-    if held.is_dropped() {
-        return put_away(shared, held).map(|()| Next::Gone);
+    sweep(shared, run)?;
+    if run.is_dropped() {
+        return remove(shared, run).map(|()| Next::Gone);
     }
     let exit = JobExit::Lost;
-    let ended = JobEnded::without_text(held.id(), exit);
+    let ended = JobEnded::without_text(run.id(), exit);
     match shared.ask(move |control| control.call(&ended)) {
         Some(Ok(_)) => {
-            put_away(shared, held)?;
+            remove(shared, run)?;
             Ok(Next::Gone)
         }
         Some(Err(failure)) => Err(failure.during("report a lost run")),
@@ -212,28 +212,28 @@ fn vanished(shared: &Shared, held: &Held) -> Result<Next> {
 }
 
 /// Deletes what a run has left and gives its user back.
-fn put_away(shared: &Shared, held: &Held) -> Result<()> {
-    let identity = held.identity()?;
-    shared.store.remove(&held.dir)?;
+fn remove(shared: &Shared, run: &Run) -> Result<()> {
+    let identity = run.identity()?;
+    shared.store.remove(&run.dir)?;
     if let Some(identity) = identity {
-        shared.users.give_back(&identity);
+        shared.users.release(&identity);
     }
     Ok(())
 }
 
-pub(crate) fn errand<'a>(shared: &'a Shared, held: &'a Held, token: &'a str) -> Errand<'a> {
-    Errand { user: &held.order.owner, token, ca_file: shared.config.ca_file.as_ref() }
+pub(crate) fn transfer_context<'a>(shared: &'a Shared, run: &'a Run, token: &'a str) -> TransferContext<'a> {
+    TransferContext { user: &run.order.owner, token, ca_file: shared.config.ca_file.as_ref() }
 }
 
-/// Tells the head how it ended until the head has it; only then is the run forgotten.
-fn report(shared: &Shared, held: &Held) -> Result<Next> {
-    let Some(ended) = held.dir.ended()? else {
+/// Reports the end of the run; its directory is removed when the head has acknowledged it.
+fn report(shared: &Shared, run: &Run) -> Result<Next> {
+    let Some(ended) = run.dir.ended()? else {
         return Ok(Next::Step);
     };
-    output_told::tell_rest(shared, held);
+    output_report::report_rest(shared, run);
     match shared.ask(move |control| control.call(&ended)) {
         Some(Ok(_)) => {
-            put_away(shared, held)?;
+            remove(shared, run)?;
             Ok(Next::Gone)
         }
         Some(Err(failure)) => Err(failure.during("report the end")),

@@ -9,11 +9,11 @@
 //!     run.json                 what the shepherd runs; there when all inputs are
 //!     alive                    locked as long as the shepherd lives
 //!     started.json             pid and start time of the shepherd; there before the job runs
-//!     stages.jsonl             what the stages between shepherd and job are told, and what they tell
+//!     stages.jsonl             what the stages between shepherd and job need, and what they report
 //!     stdout, stderr           of the job
 //!     cancel                   asks the shepherd to end the job
 //!     exit.json                how the job ended; counts when its shepherd has ended
-//!     ended.json               what the head is told; there when the outputs are stored
+//!     ended.json               what is reported to the head; there when the outputs are stored
 //!     shepherd.log             for a person, if a shepherd had trouble
 //!   scratch/                   working directory of the job, its own
 //!   credentials/               for the job to read: a token that is replaced while it runs, and authorities of the doors
@@ -26,10 +26,10 @@
 //! Older releases kept the files of `control/` beside `scratch/`. Such a run goes on as it began; one that has not begun is moved
 //! to the layout of today.
 //!
-//! All runs together are the `store`; `record` has the contents of the files, `output` and `furniture` what a job prints and needs.
+//! All runs together are the `store`; `record` has the contents of the files, `output` reads what a job printed, `prepare` makes its directories.
 
-mod furniture;
 mod output;
+mod prepare;
 mod record;
 mod store;
 
@@ -74,7 +74,7 @@ pub enum Phase {
     Launched,
     /// The job is over; outputs are to be stored.
     Exited,
-    /// The head is to be told.
+    /// The end is to be reported to the head.
     Ended,
 }
 
@@ -134,8 +134,8 @@ impl RunDir {
         self.file("order.json").exists()
     }
 
-    /// Which directory of the file system it is; another one of the same name is not it.
-    pub(crate) fn place(&self) -> Option<(u64, u64)> {
+    /// Device and inode number of its control directory: they tell it from another directory of the same name.
+    pub(crate) fn inode(&self) -> Option<(u64, u64)> {
         let about = fs::symlink_metadata(&self.control).ok().filter(fs::Metadata::is_dir)?;
         Some((about.dev(), about.ino()))
     }
@@ -199,12 +199,12 @@ impl RunDir {
         durable::write_json(&self.file("exit.json"), record)
     }
 
-    /// What the head is told.
+    /// What is reported to the head.
     pub fn ended(&self) -> Result<Option<JobEnded>> {
         durable::read_json(&self.file("ended.json"))
     }
 
-    /// Decides what the head is told.
+    /// Decides what is reported to the head.
     pub fn set_ended(&self, ended: &JobEnded) -> Result<()> {
         durable::write_json(&self.file("ended.json"), ended)
     }

@@ -11,7 +11,7 @@
 //! No stage needs `fork` or code between fork and exec: each is a fresh process that changes only itself.
 
 mod stage;
-mod tending;
+mod supervise;
 
 use crate::{
     descriptors::close_inherited,
@@ -32,7 +32,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tending::tend;
+use supervise::supervise;
 use wire::control::{JobExit, Usage};
 
 /// How often a shepherd looks for a request to cancel when nothing else happens.
@@ -109,7 +109,7 @@ fn inner(run_dir: &Path) -> Result<()> {
     let mut record = if dir.is_cancelled() {
         plain_record(JobExit::Cancelled)
     } else {
-        tend(&dir, &order).unwrap_or_else(|failure| plain_record(JobExit::NotStarted(failure)))
+        supervise(&dir, &order).unwrap_or_else(|failure| plain_record(JobExit::NotStarted(failure)))
     };
     record.by = Some(who_am_i());
     record_exit(&dir, &record)
@@ -151,6 +151,6 @@ fn record_exit(dir: &RunDir, record: &ExitRecord) -> Result<()> {
 
 /// The name of a run's control group: of this run directory alone, for other facilities of the host have jobs of the same numbers.
 pub(crate) fn cgroup_name(dir: &RunDir) -> String {
-    let place = base::Crc32c::of(dir.path().as_os_str().as_bytes());
-    format!("bp-{}.{}-{place}", dir.id().job, dir.id().attempt)
+    let hash = base::Crc32c::of(dir.path().as_os_str().as_bytes());
+    format!("bp-{}.{}-{hash}", dir.id().job, dir.id().attempt)
 }

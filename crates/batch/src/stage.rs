@@ -53,7 +53,7 @@ fn given_up() -> Failure {
 
 /// The credentials and trust settings for copies of inputs and outputs.
 #[derive(Clone, Copy)]
-pub(crate) struct Errand<'a> {
+pub(crate) struct TransferContext<'a> {
     /// The owner of the job.
     pub(crate) user: &'a str,
     /// The token of the user.
@@ -62,7 +62,7 @@ pub(crate) struct Errand<'a> {
     pub(crate) ca_file: Option<&'a PathBuf>,
 }
 
-impl Errand<'_> {
+impl TransferContext<'_> {
     fn options(&self) -> Options {
         let tls = TlsOptions { ca_file: self.ca_file.cloned(), ..TlsOptions::default() };
         let token = Some(Token::new(self.token));
@@ -70,7 +70,7 @@ impl Errand<'_> {
     }
 
     /// Where `path` is behind the door `root`, and how to get there.
-    pub(crate) fn place(&self, root: &str, path: &FilePath) -> Result<(XrdUrl, Options)> {
+    pub(crate) fn location(&self, root: &str, path: &FilePath) -> Result<(XrdUrl, Options)> {
         Ok((self.url(root, path)?, self.options()))
     }
 
@@ -94,9 +94,9 @@ pub(crate) enum From<'a> {
 }
 
 impl From<'_> {
-    fn url(&self, source: &InputSource, errand: &Errand<'_>) -> Result<XrdUrl> {
+    fn url(&self, source: &InputSource, transfer: &TransferContext<'_>) -> Result<XrdUrl> {
         match self {
-            Self::Name(root, path) => errand.url(root, path),
+            Self::Name(root, path) => transfer.url(root, path),
             Self::Server(then, now) => {
                 let (url, then) = (source.url.parse::<XrdUrl>()?, then.parse::<XrdUrl>()?);
                 if (&url.host, url.port) != (&then.host, then.port) {
@@ -122,13 +122,13 @@ fn new_file(target: &Path) -> std::io::Result<File> {
 pub(crate) fn fetch(
     (source, from): (&InputSource, From<'_>),
     (target, identity): (&Path, &Identity),
-    errand: &Errand<'_>,
+    transfer: &TransferContext<'_>,
     interrupted: CancelCheck<'_>,
 ) -> Result<()> {
-    let url = from.url(source, errand)?;
+    let url = from.url(source, transfer)?;
     let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", base::tail(target)), cause);
     let mut file = new_file(target).map_err(|cause| write_failed(&cause))?;
-    let remote = Remote::open_read(&url, &errand.options())?;
+    let remote = Remote::open_read(&url, &transfer.options())?;
     let (mut size, mut found) = (0u64, Checksums::EMPTY);
     remote.copy_to(&mut |piece| {
         if interrupted() {
@@ -159,13 +159,13 @@ pub(crate) fn fetch(
 pub(crate) fn store(
     Output { scratch, name, uid }: Output<'_>,
     (root, path): (&str, &FilePath),
-    errand: &Errand<'_>,
+    transfer: &TransferContext<'_>,
     StoreOptions { may_replace, interrupted }: StoreOptions<'_>,
 ) -> Result<()> {
     let mut file = open_output(scratch, name, uid)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);
     let size = file.metadata().map_err(|cause| read_failed(&cause))?.len();
-    let (url, options) = (errand.url(root, path)?, errand.options());
+    let (url, options) = (transfer.url(root, path)?, transfer.options());
     let create = CreateOptions { replace: may_replace, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
     let remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();

@@ -3,7 +3,7 @@
 use crate::{
     outputs::{self, OutputFile},
     room::Shared,
-    run::{Held, can_pass, can_pass_for_output, errand, patiently},
+    run::{Run, can_pass, can_pass_for_output, transfer_context, with_retries},
     run_dir::RunDir,
     stage::{self, Output, StoreOptions},
 };
@@ -27,28 +27,28 @@ const BEGUN: &str = "outputs";
 /// Stores every output, and tells where; `None` if the room stops or the job is cancelled.
 ///
 /// Nothing is stored unless every file is there, and what was stored goes again if another one cannot be.
-pub(crate) fn store_all(shared: &Shared, held: &Held, uid: u32) -> Option<Result<Vec<FilePath>>> {
-    let files = match outputs::find(&held.dir.scratch(), &held.order.spec.outputs, uid) {
+pub(crate) fn store_all(shared: &Shared, run: &Run, uid: u32) -> Option<Result<Vec<FilePath>>> {
+    let files = match outputs::find(&run.dir.scratch(), &run.order.spec.outputs, uid) {
         Ok(files) => files,
         Err(failure) => return Some(Err(failure)),
     };
-    let mut begun = match PendingOutputs::open(&held.dir) {
+    let mut begun = match PendingOutputs::open(&run.dir) {
         Ok(begun) => begun,
-        Err(cause) => return Some(Err(held.dir.failed("note what is stored", &cause))),
+        Err(cause) => return Some(Err(run.dir.failed("note what is stored", &cause))),
     };
     let since = Instant::now();
     for file in &files {
-        let failure = match store_one(shared, held, (file, uid), since, &mut begun) {
+        let failure = match store_one(shared, run, (file, uid), since, &mut begun) {
             Some(Ok(())) => continue,
             Some(Err(failure)) => failure.during(format_args!("store output {}", file.path)),
             // A room that stops goes on at its next start.
             None if shared.is_stopping() => return None,
             None => {
-                begun.remove_all(shared, held);
+                begun.remove_all(shared, run);
                 return None;
             }
         };
-        let left = begun.remove_all(shared, held);
+        let left = begun.remove_all(shared, run);
         return Some(Err(if left == 0 { failure } else { with_rest(failure, left) }));
     }
     Some(Ok(files.into_iter().map(|file| file.path).collect()))
@@ -60,24 +60,24 @@ fn with_rest(failure: Failure, left: usize) -> Failure {
 
 fn store_one(
     shared: &Shared,
-    held: &Held,
+    run: &Run,
     (file, uid): (&OutputFile, u32),
     since: Instant,
     begun: &mut PendingOutputs,
 ) -> Option<Result<()>> {
-    let interrupted = || shared.is_stopping() || held.is_cancelled();
-    let (order, scratch) = (&held.order, held.dir.scratch());
-    patiently(shared, held, since, (STORE_PATIENCE, can_pass_for_output), &mut || {
+    let interrupted = || shared.is_stopping() || run.is_cancelled();
+    let (order, scratch) = (&run.order, run.dir.scratch());
+    with_retries(shared, run, since, (STORE_PATIENCE, can_pass_for_output), &mut || {
         let token = shared.token(order.run)?.token;
         // What an earlier try has stored is ours to replace.
         let may_replace = order.spec.replace || begun.has(&file.path);
-        begun.note(&file.path).map_err(|cause| held.dir.failed("note what is stored", &cause))?;
+        begun.note(&file.path).map_err(|cause| run.dir.failed("note what is stored", &cause))?;
         let store_options = StoreOptions { may_replace, interrupted: &interrupted };
         let output = Output { scratch: &scratch, name: &file.name, uid };
         let stored = stage::store(
             output,
             (&*shared.door(order), &file.path),
-            &errand(shared, held, &token),
+            &transfer_context(shared, run, &token),
             store_options,
         );
         stored.map_err(|failure| match failure.kind {
@@ -126,20 +126,20 @@ impl PendingOutputs {
     }
 
     /// Removes what was stored; returns how many could not be.
-    fn remove_all(&self, shared: &Shared, held: &Held) -> usize {
+    fn remove_all(&self, shared: &Shared, run: &Run) -> usize {
         let since = Instant::now();
         let mut left = 0;
         for path in &self.paths {
-            let mut removed = remove(shared, held, path);
+            let mut removed = remove(shared, run, path);
             while removed.as_ref().is_err_and(can_pass)
                 && since.elapsed() < REMOVE_PATIENCE
                 && !shared.is_stopping()
             {
                 shared.pause(Duration::from_secs(1), &|| false);
-                removed = remove(shared, held, path);
+                removed = remove(shared, run, path);
             }
             if let Err(failure) = removed {
-                warn!(job = %held.id().job, %path, %failure, "cannot remove the output of a failed job");
+                warn!(job = %run.id().job, %path, %failure, "cannot remove the output of a failed job");
                 left += 1;
             }
         }
@@ -147,10 +147,10 @@ impl PendingOutputs {
     }
 }
 
-fn remove(shared: &Shared, held: &Held, path: &FilePath) -> Result<()> {
-    let token = shared.token(held.order.run)?.token;
-    let errand = errand(shared, held, &token);
-    let (url, options) = errand.place(&shared.door(&held.order), path)?;
+fn remove(shared: &Shared, run: &Run, path: &FilePath) -> Result<()> {
+    let token = shared.token(run.order.run)?.token;
+    let transfer = transfer_context(shared, run, &token);
+    let (url, options) = transfer.location(&shared.door(&run.order), path)?;
     match FileSystem::new(&url, &options).remove(path) {
         Err(failure) if failure.kind == ErrorKind::NotFound => Ok(()),
         done => done,

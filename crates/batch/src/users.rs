@@ -104,7 +104,7 @@ impl Users {
     }
 
     /// Gives a user back whose run is forgotten. A slot user is free when it has neither files nor processes.
-    pub(crate) fn give_back(&self, identity: &Identity) {
+    pub(crate) fn release(&self, identity: &Identity) {
         if identity.kind != Kind::Slot {
             return;
         }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(users.take_slot().unwrap(), 2_000_000_001);
         assert_eq!(users.take_slot().unwrap(), 2_000_000_003, "that of an earlier run is kept");
         assert_eq!(users.take_slot().unwrap_err().kind, ErrorKind::Busy);
-        users.give_back(&Identity::slot(2_000_000_002));
+        users.release(&Identity::slot(2_000_000_002));
         assert_eq!(users.take_slot().unwrap(), 2_000_000_002);
     }
 }

@@ -11,8 +11,8 @@ use wire::control::{
     AbandonWrite, AskObjects, BeginAdopted, BeginLive, BeginWrite, Call, CatalogueWindow, CommitWrite,
     CompareCatalogue, CompareObjects, CopyEnded, EndAdopted, FreeSpace, GetPieces, LiveFenced, LiveSealed,
     MendFinding, NextAdoption, NextCopies, NextFindings, NextLiveOrders, NextRemovals, NextScan,
-    ObjectsRemoved, PlaceMirrors, RegisterPartition, ReportAdoption, ReportDamage, ReportMissing, ReportScan,
-    ReportSpace, ReportUse, RollCall, Tend, WithdrawAdopted,
+    ObjectsRemoved, PlaceMirrors, RegisterPartition, ReportAdoption, ReportDamage, ReportMissing,
+    ReportObjects, ReportScan, ReportSpace, ReportUse, RunMaintenance, WithdrawAdopted,
 };
 
 /// How long [`Head::insist`] repeats a call: longer than a restart of the head takes, shorter than clients wait.
@@ -44,7 +44,7 @@ head_port! {
     AbandonWrite, AskObjects, BeginAdopted, BeginLive, BeginWrite, CatalogueWindow, CommitWrite, CompareCatalogue, CompareObjects, CopyEnded, EndAdopted, FreeSpace,
     GetPieces, LiveFenced, LiveSealed, MendFinding, NextAdoption, NextCopies, NextFindings, NextLiveOrders, NextRemovals, NextScan, ObjectsRemoved, PlaceMirrors,
     RegisterPartition, ReportAdoption, ReportDamage, ReportMissing, ReportScan, ReportSpace, ReportUse,
-    RollCall, Tend, WithdrawAdopted,
+    ReportObjects, RunMaintenance, WithdrawAdopted,
 }
 
 /// A shared [`HeadPort`].

@@ -10,8 +10,8 @@ use sim::{Content, World};
 use support::*;
 use wire::control::{
     ArchivedCopy, AwayReason, CommitWrite, DiskServer, Disposition, FileState, FilesArchived, GetStatus,
-    HostHere, HostLeaves, HostUnanswered, JobState, List, OpenRead, PartitionState, ReadGrant,
-    RegisterPartition, Remove, Role, RollCall, SetPartition, TapeWork, Tend,
+    HostHeartbeat, HostLeaves, HostUnanswered, JobState, List, OpenRead, PartitionState, ReadGrant,
+    RegisterPartition, Remove, ReportObjects, Role, RunMaintenance, SetPartition, TapeWork,
 };
 
 const HOST: &str = "d1";
@@ -22,13 +22,13 @@ fn start(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
     let server =
         DiskServer { name: HOST.into(), root: format!("{HOST}:1094"), https: format!("{HOST}:8443") };
     let who = Principal::host(HOST);
-    world.call(who.clone(), HostHere { server: server.clone(), boot }).unwrap();
+    world.call(who.clone(), HostHeartbeat { server: server.clone(), boot }).unwrap();
     let (partition, pool) = ("d1-disk1".to_owned(), "main".into());
     let (total_bytes, free_bytes) = (1_000_000, 900_000);
     let call =
         RegisterPartition { server, boot, pool, partition: partition.clone(), total_bytes, free_bytes };
     world.call(who.clone(), call).unwrap();
-    let roll = RollCall { partition, boot, after: ObjectId(0), upto: None, objects };
+    let roll = ReportObjects { partition, boot, after: ObjectId(0), upto: None, objects };
     world.call(who, roll).unwrap();
 }
 
@@ -106,7 +106,7 @@ fn what_is_on_a_host_that_stopped_alone_is_out_of_reach_until_it_is_back() {
 
 /// Files online, nearline and out of reach, as the status has them when all was counted that there is to count.
 fn counts(world: &mut World) -> (u64, u64, u64) {
-    while world.room(Tend {}).unwrap().is_more {}
+    while world.room(RunMaintenance {}).unwrap().is_more {}
     let files = world.user(GetStatus {}).unwrap().files;
     (files.online, files.nearline, files.out_of_reach)
 }
@@ -141,14 +141,14 @@ fn who_does_not_answer_and_who_is_silent_is_out_of_reach() {
     start(&mut world, 2, vec![object]);
     assert_eq!(state(&mut world, "/f"), FileState::Online);
     world.advance(Millis::from_seconds(16));
-    world.room(Tend {}).unwrap();
+    world.room(RunMaintenance {}).unwrap();
     assert_eq!(state(&mut world, "/f"), FileState::OutOfReach);
     // After a start of the head hosts have time to say that they are there.
     world.crash();
     assert_eq!(state(&mut world, "/f"), FileState::Online);
     world.advance(Millis::from_seconds(16));
     world.room(world.report()).unwrap();
-    world.room(Tend {}).unwrap();
+    world.room(RunMaintenance {}).unwrap();
     assert_eq!(state(&mut world, "/f"), FileState::OutOfReach);
 }
 

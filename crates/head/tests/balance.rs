@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use support::*;
 use wire::control::{
     CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, MovePartition, NextCopies, NextRemovals,
-    ObjectsRemoved, PartitionState, PlaceMirrors, Pool, PoolInfo, RegisterPartition, ReportSpace,
-    ResizePartition, Role, RollCall, SetPartition, SetPool, Tend,
+    ObjectsRemoved, PartitionState, PlaceMirrors, Pool, PoolInfo, RegisterPartition, ReportObjects,
+    ReportSpace, ResizePartition, Role, RunMaintenance, SetPartition, SetPool,
 };
 
 const CAPACITY: u64 = 1_000_000;
@@ -59,7 +59,7 @@ impl Servers {
         self.host(name, call).unwrap();
         let objects = self.disks[name].keys().copied().collect();
         let (partition, upto, after) = (format!("{name}.disk"), None, ObjectId(0));
-        self.host(name, RollCall { partition, boot: 1, after, upto, objects }).unwrap();
+        self.host(name, ReportObjects { partition, boot: 1, after, upto, objects }).unwrap();
     }
 
     fn free(&self, name: &str) -> u64 {
@@ -90,10 +90,10 @@ impl Servers {
         }
     }
 
-    fn tend(&mut self) {
+    fn maintain(&mut self) {
         self.world.advance(Millis(1000));
         self.report();
-        while self.world.room(Tend {}).unwrap().is_more {}
+        while self.world.room(RunMaintenance {}).unwrap().is_more {}
     }
 
     fn orders(&mut self) -> Vec<(&'static str, CopyOrder)> {
@@ -127,7 +127,7 @@ impl Servers {
     fn settle(&mut self, files: u64, copies: usize) -> usize {
         let (mut made, mut quiet) = (0, 0);
         while quiet < 5 {
-            self.tend();
+            self.maintain();
             let orders = self.orders();
             quiet = if orders.is_empty() { quiet + 1 } else { 0 };
             for (name, order) in orders {
@@ -239,7 +239,7 @@ fn the_bounds_count_where_copies_come_from_also_after_a_restart() {
     (0..16).for_each(|number| servers.write(number));
     servers.add("b");
     servers.add("c");
-    (0..5).for_each(|_| servers.tend());
+    (0..5).for_each(|_| servers.maintain());
     // There is room for more at b and c, but a would have to send them all.
     assert_eq!(servers.orders().len(), 1);
     assert_eq!(servers.pool().moves_under_way, 1);
@@ -247,11 +247,11 @@ fn the_bounds_count_where_copies_come_from_also_after_a_restart() {
     for name in ["a", "b", "c"] {
         servers.add(name);
     }
-    (0..5).for_each(|_| servers.tend());
+    (0..5).for_each(|_| servers.maintain());
     assert_eq!((servers.orders().len(), servers.pool().moves_under_way), (1, 1));
     let (name, order) = servers.orders().remove(0);
     servers.end(name, &order, None);
-    servers.tend();
+    servers.maintain();
     assert_eq!(servers.orders().len(), 1, "the next one follows");
     servers.settle(16, 1);
     assert_eq!(servers.pool().uneven_bytes, 0);
@@ -267,7 +267,7 @@ fn a_copy_comes_from_where_the_bounds_say() {
     policy.acknowledged_copies = 3;
     servers.world.user(SetPool { pool: policy }).unwrap();
     servers.add("c");
-    servers.tend();
+    servers.maintain();
     assert_eq!(servers.orders().len(), 1, "c may be sent one at a time");
     let (name, order) = servers.orders().remove(0);
     assert_eq!(name, "c");
@@ -283,16 +283,16 @@ fn what_cannot_be_copied_is_not_tried_again_at_once() {
     let mut servers = Servers::new(&["a"], pool(1));
     (0..16).for_each(|number| servers.write(number));
     servers.add("b");
-    servers.tend();
+    servers.maintain();
     let orders = servers.orders();
     assert!(!orders.is_empty());
     for (name, order) in orders {
         servers.end(name, &order, Some(Failure::unavailable("cannot connect")));
     }
-    (0..10).for_each(|_| servers.tend());
+    (0..10).for_each(|_| servers.maintain());
     assert_eq!(servers.orders(), []);
     assert!(servers.pool().uneven_bytes > 0);
-    (0..60).for_each(|_| servers.tend());
+    (0..60).for_each(|_| servers.maintain());
     assert!(!servers.orders().is_empty());
 }
 

@@ -9,8 +9,8 @@ use sim::World;
 use support::*;
 use wire::control::{
     CollectPool, Collected, Collection, CollectionOrder, Disposition, FileState, GetCollectable, GetPools,
-    NextRemovals, ObjectsRemoved, OpenRead, PartitionInfo, Pool, ResizePartition, SetPool, SetVolumeState,
-    Tend, VolumeState,
+    NextRemovals, ObjectsRemoved, OpenRead, PartitionInfo, Pool, ResizePartition, RunMaintenance, SetPool,
+    SetVolumeState, VolumeState,
 };
 
 /// The partition of the simulation has room for ten of these.
@@ -28,9 +28,9 @@ fn waters(begin_free_permille: u16, end_free_permille: u16) -> Collection {
     Collection { begin_free_permille, end_free_permille, age_min: Millis(0), ..Collection::default() }
 }
 
-fn tend(world: &mut World) {
+fn maintain(world: &mut World) {
     world.advance(Millis(1000));
-    while world.room(Tend {}).unwrap().is_more {}
+    while world.room(RunMaintenance {}).unwrap().is_more {}
 }
 
 /// Files on disk and on tape, each used later than the one before.
@@ -81,19 +81,19 @@ fn a_full_partition_is_brought_to_its_high_water_and_no_further() {
     let mut world = world();
     put_all(&mut world, 7, LARGE);
     set(&mut world, waters(250, 500));
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(on_disk(&mut world, 7).len(), 7, "0.3 are free");
     put_archived(&mut world, "/f7", LARGE);
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(on_disk(&mut world, 8), [3, 4, 5, 6, 7], "those that were not used for the longest time left");
     // What is to be deleted counts as free, also for a while after it was deleted.
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(world.room(NextRemovals { partition: PARTITION.into() }).unwrap().objects.len(), 3);
     let held = world.report().free_bytes;
     world.clean(false);
     assert_eq!(world.report().free_bytes, held + 3 * LARGE);
     for _ in 0..20 {
-        tend(&mut world);
+        maintain(&mut world);
         world.room(world.report()).unwrap();
     }
     assert_eq!(on_disk(&mut world, 8).len(), 5);
@@ -128,18 +128,18 @@ fn room_that_the_file_system_gives_back_late_is_not_made_twice() {
     put_all(&mut world, 8, LARGE);
     let full = world.report();
     set(&mut world, waters(250, 500));
-    tend(&mut world);
+    maintain(&mut world);
     let objects = world.room(NextRemovals { partition: PARTITION.into() }).unwrap().objects;
     world.room(ObjectsRemoved { partition: PARTITION.into(), objects }).unwrap();
     for _ in 0..3 {
         world.room(full.clone()).unwrap();
-        tend(&mut world);
+        maintain(&mut world);
     }
     assert_eq!(on_disk(&mut world, 8).len(), 5);
     // If it does not come at all, somebody else has taken it.
     for _ in 0..10 {
         world.room(full.clone()).unwrap();
-        tend(&mut world);
+        maintain(&mut world);
     }
     assert!(on_disk(&mut world, 8).len() < 5);
 }
@@ -161,7 +161,7 @@ fn what_is_wanted_or_not_safe_elsewhere_stays() {
     // Nothing is free of what is wanted, as long as the disk server does not say it.
     world.disk.capacity = 10_000_000;
     world.room(wire::control::ReportSpace { free_bytes: 0, ..world.report() }).unwrap();
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(state(&mut world, "/f0"), FileState::Nearline);
     assert_eq!(state(&mut world, "/alone"), FileState::Online);
     for kept in ["/pinned", "/young"] {
@@ -171,7 +171,7 @@ fn what_is_wanted_or_not_safe_elsewhere_stays() {
     assert!(partition(&mut world).stuck_bytes > 0);
     // When the pin is over it goes too, and what was used becomes old.
     world.advance(Millis::from_seconds(7200));
-    tend(&mut world);
+    maintain(&mut world);
     for gone in ["/pinned", "/young"] {
         assert_eq!(state(&mut world, gone), FileState::Nearline, "{gone}");
     }
@@ -240,13 +240,13 @@ fn where_nothing_may_go_somebody_looks_again() {
         put(&mut world, &format!("/f{number}"), LARGE);
     }
     set(&mut world, waters(250, 500));
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(partition(&mut world).stuck_bytes, 300_000);
     for number in 0..8 {
         ask_archive(&mut world, &format!("/f{number}")).unwrap();
     }
     run_drive(&mut world);
-    (0..70).for_each(|_| tend(&mut world));
+    (0..70).for_each(|_| maintain(&mut world));
     assert_eq!(on_disk(&mut world, 8).len(), 5);
     assert_eq!(partition(&mut world).stuck_bytes, 0);
 }
@@ -259,7 +259,7 @@ fn the_largest_go_first_if_the_pool_says_so() {
         world.advance(Millis(1000));
     }
     set(&mut world, Collection { order: CollectionOrder::Size, ..waters(600, 790) });
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(on_disk(&mut world, 5), [0, 2, 3, 4]);
 }
 
@@ -303,7 +303,7 @@ fn what_is_safe_on_tape_leaves_a_partition_that_is_made_smaller() {
     let size = ResizePartition { partition: PARTITION.into(), size_max_bytes: Some(3 * LARGE) };
     world.user(size).unwrap();
     for _ in 0..10 {
-        tend(&mut world);
+        maintain(&mut world);
     }
     let left = (0..6).filter(|number| state(&mut world, &format!("/f{number}")) == FileState::Both).count();
     assert!((2..=3).contains(&left), "{left} are left");

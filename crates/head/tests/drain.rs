@@ -9,7 +9,7 @@ use head::Principal;
 use sim::{Content, World};
 use support::*;
 use wire::control::{
-    CommitWrite, DiskServer, Disposition, Drain, GetPools, HostHere, HostLeaves, PartitionState,
+    CommitWrite, DiskServer, Disposition, Drain, GetPools, HostHeartbeat, HostLeaves, PartitionState,
     RegisterPartition, Role, SetPartition,
 };
 
@@ -23,7 +23,7 @@ fn with_files(sizes: &[u64]) -> World {
     let server =
         DiskServer { name: HOST.into(), root: format!("{HOST}:1094"), https: format!("{HOST}:8443") };
     let who = Principal::host(HOST);
-    world.call(who.clone(), HostHere { server: server.clone(), boot: 1 }).unwrap();
+    world.call(who.clone(), HostHeartbeat { server: server.clone(), boot: 1 }).unwrap();
     let (total_bytes, free_bytes) = (10_000_000, 9_000_000);
     let (pool, partition) = ("main".into(), THERE.into());
     let register = RegisterPartition { server, boot: 1, pool, partition, total_bytes, free_bytes };

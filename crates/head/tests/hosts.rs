@@ -18,7 +18,7 @@ use wire::{
         AbandonWrite, AddInvitation, Admission, AdmitHost, Admitted, Allocate, Allocated, BeginWrite,
         ChangeCertificate, CheckAdmission, CommitWrite, DiskServer, Disposition, Done, GetBill, GetHosts,
         GetSpace, GetStatus, HostNames, NextRemovals, OpenRead, PlaceMirrors, ReadGrant, RegisterPartition,
-        RemoveHost, ReportSpace, ReportTraffic, ReportUse, Role, RollCall, WriteGrant,
+        RemoveHost, ReportObjects, ReportSpace, ReportTraffic, ReportUse, Role, WriteGrant,
     },
 };
 
@@ -226,7 +226,7 @@ fn whoever_joins_anew_has_another_key() {
         // Each on the same host, with the same key for its certificates, and in the same moment.
         keys.push(admit(&mut world, hash, "d1", "k").unwrap().joined);
         world.call(Principal::host("d1"), registration("d1", keys.len() as u64)).unwrap();
-        roll_call(&mut world, keys.len() as u64, Vec::new());
+        report_objects(&mut world, keys.len() as u64, Vec::new());
         let grant = begin_remote(&mut world);
         assert_eq!(grant.joined, *keys.last().unwrap());
         world.call(Principal::host("d1"), commit(&grant)).unwrap();
@@ -262,8 +262,8 @@ fn put_remote(world: &mut World, at: &str) -> WriteGrant {
 }
 
 /// d1 says what it has.
-fn roll_call(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
-    let all = RollCall { partition: "d1-disk1".into(), boot, after: ObjectId(0), upto: None, objects };
+fn report_objects(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
+    let all = ReportObjects { partition: "d1-disk1".into(), boot, after: ObjectId(0), upto: None, objects };
     world.call(Principal::host("d1"), all).unwrap();
 }
 
@@ -283,7 +283,7 @@ fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again()
     assert_eq!(refusal(world.user(OpenRead { path: path("/f") })), ErrorKind::Unavailable);
     join(&mut world, "d1");
     world.call(Principal::host("d1"), registration("d1", 2)).unwrap();
-    roll_call(&mut world, 2, vec![file.object]);
+    report_objects(&mut world, 2, vec![file.object]);
     let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
     assert_eq!(object.object, file.object);
 }

@@ -9,8 +9,9 @@ use head::Principal;
 use sim::World;
 use support::*;
 use wire::control::{
-    BeginWrite, DiskServer, Disposition, GetHosts, GetStatus, HostHere, HostLeaves, HostUnanswered,
-    PartitionState, Presence, RegisterPartition, ReportSpace, Role, RollCall, SetPartition, Tend,
+    BeginWrite, DiskServer, Disposition, GetHosts, GetStatus, HostHeartbeat, HostLeaves, HostUnanswered,
+    PartitionState, Presence, RegisterPartition, ReportObjects, ReportSpace, Role, RunMaintenance,
+    SetPartition,
 };
 
 const HOSTS: [&str; 2] = ["a", "b"];
@@ -22,13 +23,13 @@ fn server(name: &str) -> DiskServer {
 fn start(world: &mut World, name: &str, boot: u64) {
     take_in(world, name, Role::Disk);
     let (who, server) = (Principal::host(name), server(name));
-    world.call(who.clone(), HostHere { server: server.clone(), boot }).unwrap();
+    world.call(who.clone(), HostHeartbeat { server: server.clone(), boot }).unwrap();
     let (partition, pool) = (format!("{name}.disk"), "main".into());
     let (total_bytes, free_bytes) = (1_000_000, 900_000);
     let call =
         RegisterPartition { server, boot, pool, partition: partition.clone(), total_bytes, free_bytes };
     world.call(who.clone(), call).unwrap();
-    let roll = RollCall { partition, boot, after: ObjectId(0), upto: None, objects: Vec::new() };
+    let roll = ReportObjects { partition, boot, after: ObjectId(0), upto: None, objects: Vec::new() };
     world.call(who, roll).unwrap();
 }
 
@@ -112,10 +113,10 @@ fn who_does_not_answer_is_silent_until_it_is_heard() {
 fn a_host_of_any_role_is_silent_as_soon_as_a_disk_server() {
     let mut world = two();
     take_in(&mut world, "t", Role::Tape);
-    world.call(Principal::host("t"), HostHere { server: server("t"), boot: 7 }).unwrap();
+    world.call(Principal::host("t"), HostHeartbeat { server: server("t"), boot: 7 }).unwrap();
     assert_eq!(presence(&mut world, "t"), Presence::Here);
     world.advance(Millis::from_seconds(16));
-    world.room(Tend {}).unwrap();
+    world.room(RunMaintenance {}).unwrap();
     assert_eq!(presence(&mut world, "t"), Presence::Silent);
     assert_eq!(presence(&mut world, "a"), Presence::Silent);
 }
@@ -141,13 +142,13 @@ fn a_write_on_a_host_that_died_is_begun_anew_elsewhere() {
 #[test]
 fn a_host_speaks_for_itself_and_of_its_own_doors() {
     let mut world = two();
-    let call = HostHere { server: server("b"), boot: 1 };
+    let call = HostHeartbeat { server: server("b"), boot: 1 };
     assert_eq!(refusal(world.call(Principal::host("a"), call)), ErrorKind::Permission);
     let elsewhere = DiskServer { root: "elsewhere:1".into(), ..server("a") };
-    let call = HostHere { server: elsewhere, boot: 1 };
+    let call = HostHeartbeat { server: elsewhere, boot: 1 };
     assert_eq!(refusal(world.call(Principal::host("a"), call)), ErrorKind::Permission);
     let call = HostLeaves { host: "b".into(), boot: 1 };
     assert_eq!(refusal(world.call(Principal::host("a"), call)), ErrorKind::Permission);
-    let call = HostHere { server: server("x"), boot: 1 };
+    let call = HostHeartbeat { server: server("x"), boot: 1 };
     assert_eq!(refusal(world.room(call)), ErrorKind::NotFound);
 }

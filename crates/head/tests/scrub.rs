@@ -9,8 +9,8 @@ use sim::World;
 use support::*;
 use wire::control::{
     FileState, Finding, FindingKind, GetFindings, GetPools, GetScans, MendFinding, Mending, NextScan,
-    OpenRead, PartitionInfo, Pool, ReadGrant, ReportScan, RequestKind, ScanCursor, ScanOrder, ScanPace,
-    ScanState, ScanWork, ScrubInfo, SetPool, StartScan, StopScan, Tend,
+    OpenRead, PartitionInfo, Pool, ReadGrant, ReportScan, RequestKind, RunMaintenance, ScanCursor, ScanOrder,
+    ScanPace, ScanState, ScanWork, ScrubInfo, SetPool, StartScan, StopScan,
 };
 
 const INTERVAL: Millis = Millis::from_seconds(1000);
@@ -19,20 +19,20 @@ const INTERVAL: Millis = Millis::from_seconds(1000);
 fn verified() -> World {
     let mut world = world();
     world.user(SetPool { pool: Pool { verify_interval: INTERVAL, ..Pool::default() } }).unwrap();
-    tend(&mut world);
+    maintain(&mut world);
     world
 }
 
-fn tend(world: &mut World) {
+fn maintain(world: &mut World) {
     world.advance(Millis(6000));
     world.room(world.report()).unwrap();
-    while world.room(Tend {}).unwrap().is_more {}
+    while world.room(RunMaintenance {}).unwrap().is_more {}
 }
 
 /// Lets the interval pass.
 fn wait(world: &mut World) {
     world.advance(INTERVAL);
-    tend(world);
+    maintain(world);
 }
 
 fn order(world: &mut World) -> Option<ScanOrder> {
@@ -99,11 +99,11 @@ fn bytes_are_verified_once_in_the_interval() {
     world.crash();
     assert_eq!(partition(&mut world).verified, Some(finished), "it is durable");
     // The interval counts from beginning to beginning, and one has passed since.
-    tend(&mut world);
+    maintain(&mut world);
     let second = order(&mut world).unwrap();
     assert!(second.scan > first.scan);
     world.room(end(second.scan)).unwrap();
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(order(&mut world), None);
 }
 
@@ -153,10 +153,10 @@ fn a_scan_of_all_bytes_by_a_person_counts() {
     let finished = world.now;
     assert_eq!(partition(&mut world).verified, Some(finished));
     world.advance(Millis(INTERVAL.0 / 2));
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(order(&mut world), None);
     world.advance(Millis(INTERVAL.0 / 2));
-    tend(&mut world);
+    maintain(&mut world);
     assert!(order(&mut world).is_some());
 }
 

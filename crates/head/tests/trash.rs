@@ -10,7 +10,7 @@ use sim::World;
 use support::*;
 use wire::control::{
     AbandonWrite, Disposition, EmptyTrash, FileState, GetQuotas, GetStatus, GetTrash, Mkdir, QuotaKind,
-    Remove, Rename, RestoreTrash, SetMode, SetQuota, Tend, TrashReason, TrashRestored, TrashRoom,
+    Remove, Rename, RestoreTrash, RunMaintenance, SetMode, SetQuota, TrashReason, TrashRestored, TrashRoom,
     TrashedFile,
 };
 
@@ -43,8 +43,8 @@ fn restore_id(world: &mut World, id: FileId, to: &str) -> Result<TrashRestored> 
     world.user(RestoreTrash { id: Some(id), to: Some(path(to)), ..RestoreTrash::default() })
 }
 
-fn tend(world: &mut World) {
-    while world.room(Tend {}).unwrap().is_more {}
+fn maintain(world: &mut World) {
+    while world.room(RunMaintenance {}).unwrap().is_more {}
 }
 
 #[test]
@@ -197,11 +197,11 @@ fn its_time_ends_and_its_objects_are_deleted() {
     put_archived(&mut world, "/f", 1000);
     remove(&mut world, "/f");
     world.advance(Millis(DAY.0 - 1));
-    tend(&mut world);
+    maintain(&mut world);
     assert_eq!(trash(&mut world).len(), 1);
     world.crash();
     world.advance(Millis(1));
-    tend(&mut world);
+    maintain(&mut world);
     assert!(trash(&mut world).is_empty());
     assert_eq!(refusal(restore(&mut world, "/f", None)), ErrorKind::NotFound);
     world.clean(false);
@@ -216,7 +216,7 @@ fn what_is_more_than_its_room_goes_the_oldest_first() {
         world.advance(Millis(1000));
         remove(&mut world, at);
     }
-    tend(&mut world);
+    maintain(&mut world);
     let left: Vec<_> = trash(&mut world).into_iter().map(|row| row.path).collect();
     assert_eq!(left, [path("/c"), path("/b")]);
 }

@@ -1,4 +1,4 @@
-//! What a worker is told.
+//! The configuration of a worker.
 
 use crate::{identity::UserPolicy, sandbox::Limits};
 use std::{collections::BTreeMap, path::PathBuf};

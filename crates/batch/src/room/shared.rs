@@ -1,7 +1,7 @@
 //! What the room and its runs share, and how long they wait.
 
 use super::config::WorkerConfig;
-use crate::{run::Held, run_dir::RunStore, users::Users};
+use crate::{run::Run, run_dir::RunStore, users::Users};
 use base::{Failure, Result};
 use client::{Control, Stop};
 use std::{
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(super) stop: Stop,
     /// A short lock, never held during I/O.
-    pub(super) runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
+    pub(super) runs: Mutex<BTreeMap<JobRun, Arc<Run>>>,
     /// The data door as the head named it last; a short lock.
     pub(super) door: Mutex<Option<String>>,
     /// Which state of the facility's keys signs tokens, as the head said last.
@@ -74,17 +74,17 @@ impl Shared {
     }
 
     /// What shows that a run acts for the owner of its job.
-    pub(crate) fn token(&self, run: JobRun) -> Result<JobToken> {
-        let answer = self.ask(move |control| control.call(&GetJobToken { run }));
+    pub(crate) fn token(&self, id: JobRun) -> Result<JobToken> {
+        let answer = self.ask(move |control| control.call(&GetJobToken { run: id }));
         answer.unwrap_or_else(|| Err(Failure::unavailable("the worker is stopping")))
     }
 
-    /// Whether a run is not over here.
-    pub(crate) fn holds(&self, run: JobRun) -> bool {
-        self.runs().contains_key(&run)
+    /// Whether this worker has the run.
+    pub(crate) fn has_run(&self, id: JobRun) -> bool {
+        self.runs().contains_key(&id)
     }
 
-    pub(super) fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Held>>> {
+    pub(super) fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Run>>> {
         // A map of shared pointers is sound after any panic.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,10 +1,11 @@
 //! Fetches the inputs of a run.
 
 use super::{
-    Held, Next, errand,
+    Next, Run,
     order::{check_order, run_order},
-    retry::{can_pass, patiently},
+    retry::{can_pass, with_retries},
     token::renew_token,
+    transfer_context,
 };
 use crate::{
     identity::Identity,
@@ -21,69 +22,69 @@ use wire::control::{JobExit, Usage};
 const FETCH_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Whom the job runs as: decided once, and kept by whoever takes the run up.
-fn identify(shared: &Shared, held: &Held) -> Result<Identity> {
-    if let Some(known) = held.identity()? {
+fn identify(shared: &Shared, run: &Run) -> Result<Identity> {
+    if let Some(known) = run.identity()? {
         return Ok(known);
     }
-    let identity = shared.users.identify(&held.order)?;
-    held.dir.set_identity(&identity).inspect_err(|_| shared.users.give_back(&identity))?;
-    info!(job = %held.id().job, attempt = held.id().attempt, user = identity.name, "job runs as this user");
+    let identity = shared.users.identify(&run.order)?;
+    run.dir.set_identity(&identity).inspect_err(|_| shared.users.release(&identity))?;
+    info!(job = %run.id().job, attempt = run.id().attempt, user = identity.name, "job runs as this user");
     Ok(identity)
 }
 
-pub(super) fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
+pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
     let cancelled = || {
-        if held.is_dropped() { Ok(Next::Step) } else { held.end(JobExit::Cancelled, Usage::default()) }
+        if run.is_dropped() { Ok(Next::Step) } else { run.end(JobExit::Cancelled, Usage::default()) }
     };
-    let not_started = |failure| held.end(JobExit::NotStarted(failure), Usage::default());
-    if held.is_cancelled() {
+    let not_started = |failure| run.end(JobExit::NotStarted(failure), Usage::default());
+    if run.is_cancelled() {
         return cancelled();
     }
-    if let Err(failure) = check_order(&held.order) {
+    if let Err(failure) = check_order(&run.order) {
         return not_started(failure);
     }
-    let identity = match identify(shared, held) {
+    let identity = match identify(shared, run) {
         Ok(identity) => identity,
         Err(refused) if users::is_refusal(&refused) => {
-            return held.end(JobExit::Refused(refused), Usage::default());
+            return run.end(JobExit::Refused(refused), Usage::default());
         }
         Err(failure) => return Err(failure),
     };
-    held.dir.furnish(&identity, shared.config.authorities.as_deref())?;
-    let order = match run_order(shared, held, &identity) {
+    run.dir.prepare(&identity, shared.config.authorities.as_deref())?;
+    let order = match run_order(shared, run, &identity) {
         Ok(order) => order,
         Err(failure) => return not_started(failure),
     };
-    let token = match renew_token(shared, held, &identity) {
+    let token = match renew_token(shared, run, &identity) {
         Ok(token) => token.token,
         Err(_) if shared.is_stopping() => return Ok(Next::Stop),
         // Without the head nobody could be told how it ended, either.
         Err(failure) if can_pass(&failure) => return Err(failure),
         Err(failure) => return not_started(failure.during("ask for the token of the job")),
     };
-    match fetch_all(shared, held, &identity, &token) {
-        _ if held.is_cancelled() => cancelled(),
-        Some(Ok(())) => held.dir.set_staged(&order).map(|()| Next::Step),
+    match fetch_all(shared, run, &identity, &token) {
+        _ if run.is_cancelled() => cancelled(),
+        Some(Ok(())) => run.dir.set_staged(&order).map(|()| Next::Step),
         Some(Err(failure)) => not_started(failure),
         None => Ok(Next::Stop),
     }
 }
 
 /// Fetches every input; `None` if the room stops or the job is cancelled.
-fn fetch_all(shared: &Shared, held: &Held, identity: &Identity, token: &str) -> Option<Result<()>> {
-    let interrupted = || shared.is_stopping() || held.is_cancelled();
-    let (scratch, since) = (held.dir.scratch(), Instant::now());
-    for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
+fn fetch_all(shared: &Shared, run: &Run, identity: &Identity, token: &str) -> Option<Result<()>> {
+    let interrupted = || shared.is_stopping() || run.is_cancelled();
+    let (scratch, since) = (run.dir.scratch(), Instant::now());
+    for (input, source) in run.order.spec.inputs.iter().zip(&run.order.inputs) {
         let target = scratch.join(&input.name);
         let mut is_by_name = true;
-        let fetched = patiently(shared, held, since, (FETCH_PATIENCE, can_pass), &mut || {
+        let fetched = with_retries(shared, run, since, (FETCH_PATIENCE, can_pass), &mut || {
             // In turns: where a disk server is away another one may have the file, and the head knows.
             is_by_name = !is_by_name;
-            let root = shared.door(&held.order);
-            let errand = errand(shared, held, token);
-            let fetch = |from| stage::fetch((source, from), (&target, identity), &errand, &interrupted);
+            let root = shared.door(&run.order);
+            let transfer = transfer_context(shared, run, token);
+            let fetch = |from| stage::fetch((source, from), (&target, identity), &transfer, &interrupted);
             if !is_by_name {
-                match fetch(From::Server(&held.order.outputs, &root)) {
+                match fetch(From::Server(&run.order.outputs, &root)) {
                     Err(failure) if is_outdated(&failure) => is_by_name = true,
                     done => return done,
                 }

@@ -1,6 +1,6 @@
 //! From staged inputs to a shepherd that owns the job.
 
-use super::{Held, LOOK_PAUSE, Next};
+use super::{LOOK_PAUSE, Next, Run};
 use crate::{room::Shared, run_dir::Phase, shepherd};
 use base::{ErrorKind, Failure, Result};
 use std::{
@@ -14,18 +14,18 @@ use wire::control::{JobExit, JobStarted, Usage};
 const START_PATIENCE: Duration = Duration::from_secs(30);
 const START_TRIES_MAX: u32 = 3;
 
-pub(super) fn launch(shared: &Shared, held: &Held) -> Result<Next> {
+pub(super) fn launch(shared: &Shared, run: &Run) -> Result<Next> {
     // The head first: what it does not know to have begun it may give to another worker.
-    if !held.is_cancelled() && !tell_start(shared, held)? {
+    if !run.is_cancelled() && !report_start(shared, run)? {
         return Ok(Next::Step);
     }
     let mut why = String::new();
-    let is_settled = || held.dir.phase() != Phase::Staged || held.is_cancelled();
+    let is_settled = || run.dir.phase() != Phase::Staged || run.is_cancelled();
     for _ in 0..START_TRIES_MAX {
         if is_settled() {
             break;
         }
-        if let Err(failure) = start_shepherd(shared, held) {
+        if let Err(failure) = start_shepherd(shared, run) {
             why = failure.what;
             continue;
         }
@@ -38,27 +38,27 @@ pub(super) fn launch(shared: &Shared, held: &Held) -> Result<Next> {
             shared.pause(LOOK_PAUSE.0, &|| false);
         }
     }
-    if held.dir.phase() != Phase::Staged || held.is_dropped() {
+    if run.dir.phase() != Phase::Staged || run.is_dropped() {
         return Ok(Next::Step);
     }
-    not_launched(shared, held, &why)
+    not_launched(shared, run, &why)
 }
 
 /// Tells the head that a run begins now; `false` if it must not, because the head gave it up or the room stops.
-fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
-    let run = held.id();
-    let identity = held.identity()?;
+fn report_start(shared: &Shared, run: &Run) -> Result<bool> {
+    let id = run.id();
+    let identity = run.identity()?;
     let kind = identity.as_ref().map(|identity| identity.kind);
     let start = JobStarted {
-        run,
+        run: id,
         run_as: identity.map(|identity| identity.name),
         not_enforced: shared.users.not_enforced(shared.config.cgroup.as_deref(), kind),
     };
     match shared.ask(move |control| control.call(&start)) {
         Some(Ok(_)) => Ok(true),
         Some(Err(failure)) if failure.kind == ErrorKind::NotFound => {
-            warn!(job = %run.job, attempt = run.attempt, %failure, "the run was abandoned before it started");
-            held.drop_it();
+            warn!(job = %id.job, attempt = id.attempt, %failure, "the run was abandoned before it started");
+            run.abandon();
             Ok(false)
         }
         Some(Err(failure)) => Err(failure.during("tell that the run begins")),
@@ -67,34 +67,34 @@ fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
 }
 
 /// Ends a run that has no shepherd, unless one is starting at this moment.
-fn not_launched(shared: &Shared, held: &Held, why: &str) -> Result<Next> {
+fn not_launched(shared: &Shared, run: &Run, why: &str) -> Result<Next> {
     // With the lock in hand no shepherd can begin: it would find the run ended.
-    let Some(_alive) = held.dir.try_lock()? else {
+    let Some(_alive) = run.dir.try_lock()? else {
         shared.pause(LOOK_PAUSE.0, &|| false);
         return Ok(Next::Step);
     };
-    if held.dir.phase() != Phase::Staged {
+    if run.dir.phase() != Phase::Staged {
         return Ok(Next::Step);
     }
-    if held.is_cancelled() {
-        return held.end(JobExit::Cancelled, Usage::default());
+    if run.is_cancelled() {
+        return run.end(JobExit::Cancelled, Usage::default());
     }
-    let log = held.dir.tail("shepherd.log");
+    let log = run.dir.tail("shepherd.log");
     let failure = Failure::internal(format!("no shepherd started: {why} {log}").trim_end().to_owned());
-    error!(job = %held.id().job, %failure, "cannot start a run");
-    held.end(JobExit::NotStarted(failure), Usage::default())
+    error!(job = %run.id().job, %failure, "cannot start a run");
+    run.end(JobExit::NotStarted(failure), Usage::default())
 }
 
 /// Starts the stage `outer` and waits for it; the shepherd itself is in the background then.
-fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
+fn start_shepherd(shared: &Shared, run: &Run) -> Result<()> {
     let program = &shared.config.shepherd;
     let failed = |cause: &std::io::Error| Failure::io(format!("run {} shepherd", base::tail(program)), cause);
     let mut outer = Command::new(program)
         .arg("shepherd")
-        .arg(held.dir.path())
+        .arg(run.dir.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(shepherd::append(&held.dir, "shepherd.log")?)
+        .stderr(shepherd::append(&run.dir, "shepherd.log")?)
         .spawn()
         .map_err(|cause| failed(&cause))?;
     let since = Instant::now();

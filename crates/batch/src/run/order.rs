@@ -1,6 +1,6 @@
-//! What the shepherd is told to run, and which orders no worker can carry out.
+//! Makes the order of the shepherd, and refuses orders that no worker can carry out.
 
-use super::Held;
+use super::Run;
 use crate::{
     identity::{Identity, Kind},
     room::Shared,
@@ -41,11 +41,11 @@ pub(super) fn check_order(order: &JobOrder) -> Result<()> {
 }
 
 /// What the shepherd runs.
-pub(super) fn run_order(shared: &Shared, held: &Held, identity: &Identity) -> Result<RunOrder> {
-    let spec = &held.order.spec;
+pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Result<RunOrder> {
+    let spec = &run.order.spec;
     Ok(RunOrder {
         command: spec.command.clone(),
-        environment: environment(shared, held, identity)?,
+        environment: environment(shared, run, identity)?,
         wall: spec.resources.wall,
         grace: GRACE,
         memory_bytes: spec.resources.memory_bytes,
@@ -60,28 +60,28 @@ pub(super) fn run_order(shared: &Shared, held: &Held, identity: &Identity) -> Re
 }
 
 /// The whole environment of the job: ours only where a program cannot do without.
-fn environment(shared: &Shared, held: &Held, identity: &Identity) -> Result<BTreeMap<String, String>> {
+fn environment(shared: &Shared, run: &Run, identity: &Identity) -> Result<BTreeMap<String, String>> {
     let kind = identity.kind;
-    let scratch = held.dir.scratch().display().to_string();
+    let scratch = run.dir.scratch().display().to_string();
     let mut environment = shared.config.environment.clone();
-    let user = if identity.kind == Kind::Slot { &held.order.owner } else { &identity.name };
+    let user = if identity.kind == Kind::Slot { &run.order.owner } else { &identity.name };
     for (name, value) in [
         ("HOME", &*scratch),
         ("USER", user),
         ("LOGNAME", user),
         ("SHELL", "/bin/sh"),
         ("LANG", "C.UTF-8"),
-        ("TMPDIR", &*temporary(shared, held)),
+        ("TMPDIR", &*temporary(shared, run)),
     ] {
         environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
     if shared.config.authorities.is_some() {
-        environment.insert("X509_CERT_DIR".to_owned(), held.dir.certificates().display().to_string());
+        environment.insert("X509_CERT_DIR".to_owned(), run.dir.certificates().display().to_string());
     }
     if let Ok(path) = std::env::var("PATH") {
         environment.insert("PATH".to_owned(), path);
     }
-    for (name, value) in &held.order.spec.environment {
+    for (name, value) in &run.order.spec.environment {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(Failure::invalid(format!("environment variable {name:?} cannot be set")));
         }
@@ -90,15 +90,15 @@ fn environment(shared: &Shared, held: &Held, identity: &Identity) -> Result<BTre
     let of_owner = shared.config.facility_of_owner.as_ref().filter(|_| kind == Kind::Own);
     let facility = of_owner.unwrap_or(&shared.config.facility);
     // Last: the job's identity is not for the user to choose.
-    let JobRun { job, attempt } = held.id();
+    let JobRun { job, attempt } = run.id();
     for (name, value) in [
         ("BP_JOB_ID", job.to_string()),
         ("BP_ATTEMPT", attempt.to_string()),
         ("BP_SCRATCH", scratch),
-        ("BP_CPUS", held.order.spec.resources.cpus.to_string()),
+        ("BP_CPUS", run.order.spec.resources.cpus.to_string()),
         ("BP_FACILITY", facility.clone()),
-        ("BP_ROOT", shared.door(&held.order)),
-        ("BEARER_TOKEN_FILE", held.dir.token_file().display().to_string()),
+        ("BP_ROOT", shared.door(&run.order)),
+        ("BEARER_TOKEN_FILE", run.dir.token_file().display().to_string()),
     ] {
         environment.insert(name.to_owned(), value);
     }
@@ -106,7 +106,7 @@ fn environment(shared: &Shared, held: &Held, identity: &Identity) -> Result<BTre
 }
 
 /// Where the job keeps what it needs for a while: `/tmp` is its own, unless the kernel does not let us mount one for it.
-fn temporary(shared: &Shared, held: &Held) -> String {
-    let [tmp, _] = held.dir.temporary();
+fn temporary(shared: &Shared, run: &Run) -> String {
+    let [tmp, _] = run.dir.temporary();
     if shared.users.finding().namespaces.mounts { "/tmp".to_owned() } else { tmp.display().to_string() }
 }

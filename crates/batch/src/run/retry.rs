@@ -1,6 +1,6 @@
 //! Which failures may pass, and copies that are tried again until they do.
 
-use super::Held;
+use super::Run;
 use crate::room::{Backoff, Shared};
 use base::{ErrorKind, Failure, Result};
 use std::time::{Duration, Instant};
@@ -17,29 +17,29 @@ pub(crate) fn can_pass_for_output(failure: &Failure) -> bool {
 }
 
 /// Tries `copy` again while what it needs is away; `None` if the room stops or the job is cancelled.
-pub(crate) fn patiently(
+pub(crate) fn with_retries(
     shared: &Shared,
-    held: &Held,
+    run: &Run,
     since: Instant,
     (patience, can_pass): (Duration, fn(&Failure) -> bool),
     copy: &mut dyn FnMut() -> Result<()>,
 ) -> Option<Result<()>> {
     let mut backoff = Backoff::new();
     loop {
-        if shared.is_stopping() || held.is_cancelled() {
+        if shared.is_stopping() || run.is_cancelled() {
             return None;
         }
         let Err(failure) = copy() else {
             return Some(Ok(()));
         };
-        if shared.is_stopping() || held.is_cancelled() {
+        if shared.is_stopping() || run.is_cancelled() {
             return None;
         }
         if !can_pass(&failure) || since.elapsed() > patience {
             return Some(Err(failure));
         }
         let pause = backoff.next();
-        warn!(job = %held.id().job, %failure, pause_ms = pause.as_millis() as u64, "copy failed; retrying");
-        shared.pause(pause, &|| held.is_cancelled());
+        warn!(job = %run.id().job, %failure, pause_ms = pause.as_millis() as u64, "copy failed; retrying");
+        shared.pause(pause, &|| run.is_cancelled());
     }
 }

@@ -1,6 +1,6 @@
 //! Ends the processes that a dead shepherd left behind.
 
-use super::{Held, LOOK_PAUSE};
+use super::{LOOK_PAUSE, Run};
 use crate::{cgroup::Cgroup, identity::Kind, room::Shared, shepherd, tree};
 use base::Result;
 use rustix::process::Signal;
@@ -11,17 +11,17 @@ use tracing::error;
 const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the processes that a dead shepherd left behind.
-pub(super) fn sweep(shared: &Shared, held: &Held) -> Result<()> {
+pub(super) fn sweep(shared: &Shared, run: &Run) -> Result<()> {
     // Without its directory, or with one of a job's making, what we would do today.
-    let order = held.dir.run_order().ok().flatten().filter(|_| held.is_there());
+    let order = run.dir.run_order().ok().flatten().filter(|_| run.is_there());
     let parent = order.map_or_else(|| shared.config.cgroup.clone(), |order| order.cgroup);
-    let group = parent
-        .and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&held.dir), (0, u64::MAX)).ok());
+    let group =
+        parent.and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&run.dir), (0, u64::MAX)).ok());
     // A slot user has this job and nothing else.
-    let slot = held.identity()?.filter(|identity| identity.kind == Kind::Slot).map(|identity| identity.uid);
+    let slot = run.identity()?.filter(|identity| identity.kind == Kind::Slot).map(|identity| identity.uid);
     let since = Instant::now();
     while since.elapsed() < SWEEP_PATIENCE {
-        let mut rest = tree::of_run(&held.dir.file(""), &held.dir.scratch());
+        let mut rest = tree::of_run(&run.dir.file(""), &run.dir.scratch());
         if let Some(group) = &group {
             group.kill();
             rest.extend(group.processes().into_iter().filter_map(tree::process));
@@ -36,6 +36,6 @@ pub(super) fn sweep(shared: &Shared, held: &Held) -> Result<()> {
         }
         std::thread::sleep(LOOK_PAUSE.0);
     }
-    error!(job = %held.id().job, "cannot kill the processes of a dead shepherd; check this host");
+    error!(job = %run.id().job, "cannot kill the processes of a dead shepherd; check this host");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The token of a job: put where the job finds it, and renewed while the job runs.
 
-use super::Held;
+use super::Run;
 use crate::{identity::Identity, room::Shared};
 use base::Result;
 use std::time::{Duration, Instant};
@@ -11,34 +11,34 @@ use wire::control::JobToken;
 const TOKEN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Gets a new token for the job, and puts it where the job finds it.
-pub(super) fn renew_token(shared: &Shared, held: &Held, identity: &Identity) -> Result<JobToken> {
-    let token = shared.token(held.id())?;
-    held.dir.set_token(&token.token, identity)?;
+pub(super) fn renew_token(shared: &Shared, run: &Run, identity: &Identity) -> Result<JobToken> {
+    let token = shared.token(run.id())?;
+    run.dir.set_token(&token.token, identity)?;
     Ok(token)
 }
 
 /// The token of a job that runs: replaced long before it ends, and when the facility's keys have changed.
-pub(super) struct KeptToken {
+pub(super) struct RenewedToken {
     next: Instant,
     keys: u64,
     pub(super) identity: Identity,
 }
 
-impl KeptToken {
+impl RenewedToken {
     pub(super) fn new(shared: &Shared, identity: Identity) -> Self {
         Self { next: Instant::now() + TOKEN_PAUSE, keys: shared.keys(), identity }
     }
 
-    pub(super) fn keep(&mut self, shared: &Shared, held: &Held) {
+    pub(super) fn renew_if_due(&mut self, shared: &Shared, run: &Run) {
         let keys = shared.keys();
         if Instant::now() < self.next && self.keys == keys {
             return;
         }
         self.keys = keys;
-        let pause = match renew_token(shared, held, &self.identity) {
+        let pause = match renew_token(shared, run, &self.identity) {
             Ok(token) => Duration::from_millis(token.lifetime.0.unsigned_abs() / 2),
             Err(failure) => {
-                debug!(job = %held.id().job, %failure, "could not get a new token for a run; retrying");
+                debug!(job = %run.id().job, %failure, "could not get a new token for a run; retrying");
                 TOKEN_PAUSE
             }
         };

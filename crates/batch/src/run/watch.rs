@@ -1,6 +1,6 @@
 //! Waits for the end of the shepherd, whose record says how the job ended; ends a shepherd that is overdue.
 
-use super::{Held, LOOK_PAUSE, Next, sweep, token::KeptToken};
+use super::{LOOK_PAUSE, Next, Run, sweep, token::RenewedToken};
 use crate::{
     identity::Identity,
     room::Shared,
@@ -19,26 +19,26 @@ const END_PATIENCE: Duration = Duration::from_secs(60);
 /// Waits for the end of the shepherd; its record then says how the job ended.
 ///
 /// While the shepherd lives no record counts, whoever wrote it: the job may run on, and can be cancelled.
-pub(super) fn watch(shared: &Shared, held: &Held) -> Result<Next> {
-    let identity = held.identity()?.unwrap_or_else(Identity::own);
-    let mut token = KeptToken::new(shared, identity);
+pub(super) fn watch(shared: &Shared, run: &Run) -> Result<Next> {
+    let identity = run.identity()?.unwrap_or_else(Identity::own);
+    let mut token = RenewedToken::new(shared, identity);
     let mut pause = LOOK_PAUSE.0;
-    let mut overdue = Overdue::new(&held.order);
+    let mut overdue = Overdue::new(&run.order);
     while !shared.is_stopping() {
-        if held.is_dropped() || !held.is_there() {
+        if run.is_dropped() || !run.is_there() {
             return Ok(Next::Step);
         }
-        token.keep(shared, held);
-        if held.dir.phase() == Phase::Ended {
+        token.renew_if_due(shared, run);
+        if run.dir.phase() == Phase::Ended {
             return Ok(Next::Step);
         }
-        if let Some(_alive) = held.dir.try_lock()? {
-            return ended(shared, held, &token.identity);
+        if let Some(_alive) = run.dir.try_lock()? {
+            return ended(shared, run, &token.identity);
         }
-        if overdue.is_now(held.is_cancelled()) {
-            kill_shepherd(held)?;
+        if overdue.is_now(run.is_cancelled()) {
+            kill_shepherd(run)?;
         }
-        shared.pause(pause, &|| held.is_dropped());
+        shared.pause(pause, &|| run.is_dropped());
         pause = (pause * 2).min(LOOK_PAUSE.1);
     }
     Ok(Next::Stop)
@@ -67,15 +67,15 @@ impl Overdue {
 }
 
 /// Ends a shepherd that does not end its job, with all that it has started. The run is lost then.
-fn kill_shepherd(held: &Held) -> Result<()> {
-    let Some(started) = held.dir.started()? else {
+fn kill_shepherd(run: &Run) -> Result<()> {
+    let Some(started) = run.dir.started()? else {
         return Ok(());
     };
     let shepherd = tree::process(started.pid).filter(|process| process.start_ticks == started.start_ticks);
     let Some(shepherd) = shepherd else {
         return Ok(());
     };
-    error!(job = %held.id().job, pid = started.pid, "the shepherd does not end its job; killing both");
+    error!(job = %run.id().job, pid = started.pid, "the shepherd does not end its job; killing both");
     for process in tree::descendants(started.pid).into_iter().chain([shepherd]) {
         let _ = tree::send(process, Signal::KILL);
     }
@@ -83,59 +83,59 @@ fn kill_shepherd(held: &Held) -> Result<()> {
 }
 
 /// The shepherd has ended.
-pub(super) fn ended(shared: &Shared, held: &Held, identity: &Identity) -> Result<Next> {
-    match held.dir.exit() {
-        Ok(Some(record)) if !is_of_shepherd(held, &record)? => {
-            error!(job = %held.id().job, "the exit record was not written by the run's shepherd; the run is lost");
-            sweep(shared, held)?;
-            held.end(JobExit::Lost, Usage::default())
+pub(super) fn ended(shared: &Shared, run: &Run, identity: &Identity) -> Result<Next> {
+    match run.dir.exit() {
+        Ok(Some(record)) if !is_of_shepherd(run, &record)? => {
+            error!(job = %run.id().job, "the exit record was not written by the run's shepherd; the run is lost");
+            sweep(shared, run)?;
+            run.end(JobExit::Lost, Usage::default())
         }
         Ok(Some(record)) => {
             if !shared.users.finding().namespaces.processes {
                 // A job of our own user can end its shepherd and outlive it.
-                sweep(shared, held)?;
+                sweep(shared, run)?;
             }
-            store_outputs(shared, held, record, identity.uid)
+            store_outputs(shared, run, record, identity.uid)
         }
-        Ok(None) => lose(shared, held),
+        Ok(None) => lose(shared, run),
         Err(failure) if failure.kind == ErrorKind::Corrupt => {
-            error!(job = %held.id().job, %failure, "the exit record is damaged; the run is lost");
-            sweep(shared, held)?;
-            held.end(JobExit::Lost, Usage::default())
+            error!(job = %run.id().job, %failure, "the exit record is damaged; the run is lost");
+            sweep(shared, run)?;
+            run.end(JobExit::Lost, Usage::default())
         }
         Err(failure) => Err(failure),
     }
 }
 
 /// Whether the shepherd that ran the job wrote the record. Those of older releases do not say who wrote them.
-fn is_of_shepherd(held: &Held, record: &ExitRecord) -> Result<bool> {
-    let Some(started) = held.dir.started()? else {
+fn is_of_shepherd(run: &Run, record: &ExitRecord) -> Result<bool> {
+    let Some(started) = run.dir.started()? else {
         // It never ran: there is nothing to be forged.
         return Ok(record.exit != JobExit::Code(0));
     };
-    Ok(record.by.map_or(held.dir.is_of_older_release(), |by| by == (started.pid, started.start_ticks)))
+    Ok(record.by.map_or(run.dir.is_of_older_release(), |by| by == (started.pid, started.start_ticks)))
 }
 
 /// The shepherd died without a record: nobody knows whether the job went well.
-fn lose(shared: &Shared, held: &Held) -> Result<Next> {
-    error!(job = %held.id().job, attempt = held.id().attempt, "the shepherd died; the run is lost");
-    sweep(shared, held)?;
-    held.end(JobExit::Lost, Usage::default())
+fn lose(shared: &Shared, run: &Run) -> Result<Next> {
+    error!(job = %run.id().job, attempt = run.id().attempt, "the shepherd died; the run is lost");
+    sweep(shared, run)?;
+    run.end(JobExit::Lost, Usage::default())
 }
 
-fn store_outputs(shared: &Shared, held: &Held, record: ExitRecord, uid: u32) -> Result<Next> {
+fn store_outputs(shared: &Shared, run: &Run, record: ExitRecord, uid: u32) -> Result<Next> {
     if !record.left_behind.is_empty() {
-        error!(job = %held.id().job, pids = ?record.left_behind, "cannot kill the processes of a job; check this host");
+        error!(job = %run.id().job, pids = ?record.left_behind, "cannot kill the processes of a job; check this host");
     }
     let (mut exit, mut stored) = (record.exit, Vec::new());
-    if exit == JobExit::Code(0) && !held.order.spec.outputs.is_empty() {
-        match store::store_all(shared, held, uid) {
+    if exit == JobExit::Code(0) && !run.order.spec.outputs.is_empty() {
+        match store::store_all(shared, run, uid) {
             Some(Ok(paths)) => stored = paths,
             Some(Err(failure)) => exit = JobExit::OutputFailed(failure),
-            None if held.is_dropped() => return Ok(Next::Step),
-            None if held.is_cancelled() => exit = JobExit::Cancelled,
+            None if run.is_dropped() => return Ok(Next::Step),
+            None if run.is_cancelled() => exit = JobExit::Cancelled,
             None => return Ok(Next::Stop),
         }
     }
-    held.end_with(exit, record.usage, stored)
+    run.end_with(exit, record.usage, stored)
 }

@@ -11,7 +11,7 @@ const BEGINNING_SHARE: u64 = 4;
 impl RunDir {
     /// What is kept of `stdout` or `stderr`: all of it, or beginning and end of about `bytes_max` bytes together.
     #[must_use]
-    pub(crate) fn kept(&self, name: &str, bytes_max: u64) -> String {
+    pub(crate) fn excerpt(&self, name: &str, bytes_max: u64) -> String {
         let read = || -> io::Result<String> {
             let file = File::open(self.file(name))?;
             let size = file.metadata()?.len();

@@ -76,7 +76,7 @@ impl RunStore {
                 warn!(?name, "not a run directory; ignored");
                 continue;
             };
-            match modernise(self.run(run)).and_then(|directory| Ok((directory.order()?, directory))) {
+            match migrate_layout(self.run(run)).and_then(|directory| Ok((directory.order()?, directory))) {
                 Ok((Some(order), directory)) => found.push((directory, order)),
                 // The order was never accepted: the head sends it again.
                 Ok((None, directory)) => self.remove(&directory)?,
@@ -159,7 +159,7 @@ impl RunStore {
 /// Brings a run that an older release left and that has not begun to the layout of today: it is staged anew.
 ///
 /// With the lock in hand no shepherd of that release begins, and without its `run.json` none does later.
-fn modernise(old: RunDir) -> Result<RunDir> {
+fn migrate_layout(old: RunDir) -> Result<RunDir> {
     if !old.is_of_older_release() || !matches!(old.phase(), Phase::Ordered | Phase::Staged) {
         return Ok(old);
     }

@@ -44,11 +44,11 @@ pub(super) fn execute(command: &[String], environment: &BTreeMap<String, String>
     let mut refused = None;
     for candidate in candidates(program, path) {
         let file = word_of_path(&candidate)?;
-        match patiently(|| execve(&file, &words, &variables)) {
+        match with_retries(|| execve(&file, &words, &variables)) {
             Errno::ENOEXEC if is_script(&candidate) => {
                 let mut words = words.clone();
                 words.splice(0..1, [word_of(SHELL)?, file]);
-                let cause = patiently(|| execve(&words[0].clone(), &words, &variables));
+                let cause = with_retries(|| execve(&words[0].clone(), &words, &variables));
                 return Err(Failure::io(format!("run {SHELL} for the script {program:?}"), &cause.into()));
             }
             Errno::ENOENT | Errno::ENOTDIR if fs::symlink_metadata(&candidate).is_err() => {}
@@ -82,7 +82,7 @@ fn default_broken_pipe() {
 }
 
 /// Tries again while somebody has the file open for writing; returns why not.
-fn patiently(run: impl Fn() -> nix::Result<Infallible>) -> Errno {
+fn with_retries(run: impl Fn() -> nix::Result<Infallible>) -> Errno {
     let since = Instant::now();
     loop {
         let Err(cause) = run();

@@ -96,12 +96,13 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
     for mask in &hidden {
         change(mask, MsFlags::MS_RDONLY)?;
     }
-    let kept: Vec<&Path> = own.iter().map(|place| &*place.target).chain([Path::new("/dev/shm")]).collect();
+    let writable: Vec<&Path> =
+        own.iter().map(|mount| &*mount.target).chain([Path::new("/dev/shm")]).collect();
     // A job in a group that its own user may write to must not leave it; a slot user must leave nothing anywhere.
     let is_slot = plan.confinement.identity.kind == Kind::Slot;
     for entry in table()?.iter().filter(|entry| is_slot || entry.is_cgroup) {
         let is_ours =
-            kept.iter().any(|kept| entry.target.starts_with(kept)) || hidden.contains(&entry.target);
+            writable.iter().any(|path| entry.target.starts_with(path)) || hidden.contains(&entry.target);
         if !is_ours {
             protect(entry, is_slot)?;
         }

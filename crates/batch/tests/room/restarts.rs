@@ -160,7 +160,7 @@ fn goes_on(layout: Layout) {
     if layout == Layout::Today {
         let order = store.run(staged).order().unwrap().unwrap();
         assert_eq!(order.run, staged);
-        store.run(staged).furnish(&Identity::own(), None).unwrap();
+        store.run(staged).prepare(&Identity::own(), None).unwrap();
     }
     let launched = leave_behind(&site, layout, 3, &[("run.json", &staged_order), ("started.json", STARTED)]);
     let files = [("started.json", STARTED), ("exit.json", &exited(by)), ("scratch/runs", "before\n")];

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 use wire::control::{
-    Done, GetJobToken, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, JobToken, NextJob, OutputTold,
-    RegisterWorker, TellOutput, WorkerOrders,
+    Done, GetJobToken, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, JobToken, NextJob, OutputReported,
+    RegisterWorker, ReportOutput, WorkerOrders,
 };
 
 /// Longest time an empty answer is held back: short, so that a stopped room leaves no threads for long.
@@ -37,7 +37,7 @@ pub(crate) struct State {
     pub(crate) refused_calls: u32,
     /// Runs that somebody follows.
     pub(crate) followed: Vec<JobRun>,
-    pub(crate) told: Vec<TellOutput>,
+    pub(crate) told: Vec<ReportOutput>,
     /// How far both outputs were told.
     pub(crate) told_next: [u64; 2],
 }
@@ -166,7 +166,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
             let orders = |state: &State| JobOrders {
                 start: state.orders.iter().filter(|order| !call.runs.contains(&order.run)).cloned().collect(),
                 kill: state.kills.iter().filter(|run| !call.killing.contains(run)).copied().collect(),
-                tell: state
+                report: state
                     .followed
                     .iter()
                     .filter(|run| state.told.is_empty() && call.runs.contains(run))
@@ -195,13 +195,13 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
             state.ended.push(ended);
             to_json(&Done {})
         }
-        "tell_output" => {
-            let told: TellOutput = parse(body);
+        "report_output" => {
+            let told: ReportOutput = parse(body);
             for (next, piece) in state.told_next.iter_mut().zip(&told.pieces) {
                 *next = piece.as_ref().map_or(*next, |piece| piece.end);
             }
             state.told.push(told);
-            to_json(&OutputTold { is_followed: !state.followed.is_empty(), next: state.told_next })
+            to_json(&OutputReported { is_followed: !state.followed.is_empty(), next: state.told_next })
         }
         "job_token" => {
             let GetJobToken { run } = parse(body);

@@ -60,7 +60,7 @@ impl Run {
         };
         let dir = store.accept(&job_order).unwrap();
         assert_eq!(dir.phase(), Phase::Ordered);
-        dir.furnish(&order.confinement.as_ref().unwrap().identity, None).unwrap();
+        dir.prepare(&order.confinement.as_ref().unwrap().identity, None).unwrap();
         dir.set_staged(order).unwrap();
         assert_eq!(dir.phase(), Phase::Staged);
         Self { root, dir }

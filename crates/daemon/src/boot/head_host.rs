@@ -30,7 +30,7 @@ use client::{Control, facility::SOCKET};
 use disk::{
     remote::objects::PeerClient,
     serve::local_objects::Objects,
-    upkeep::janitor::{ServerRegistration, tend},
+    upkeep::janitor::{ServerRegistration, maintain},
 };
 use head::{Head, store::FacilityRow};
 use net::{
@@ -176,7 +176,7 @@ impl<'a> HeadHost<'a> {
             is_disk.then(|| self.handle.open_partition(&self.facility.id).map(Arc::new)).transpose()?;
         let link = Link::Local(self.head.clone());
         let chores = &self.host.chores;
-        chores.spawn("pools", tend(disk::port::Head::new(link.clone()), chores.token()));
+        chores.spawn("pools", maintain(disk::port::Head::new(link.clone()), chores.token()));
         let keys = ServerKeys::of_head(&self.handle.key.caps(), &self.server.name);
         let peers = self.peers.clone();
         let parts = DiskParts { link, peers, keys, registration, partition, time: None };

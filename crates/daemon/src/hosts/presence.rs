@@ -14,7 +14,7 @@ use std::{
 };
 use tracing::{debug, info};
 use wire::{
-    control::{DiskServer, HostHere, HostLeaves, HostUnanswered},
+    control::{DiskServer, HostHeartbeat, HostLeaves, HostUnanswered},
     xrd::HANDSHAKE,
 };
 
@@ -31,7 +31,7 @@ const ASK_DEADLINE: Duration = Duration::from_secs(2);
 pub(crate) async fn say_so(link: Link, server: DiskServer, boot: u64, token: Token) {
     while !token.is_stopped() {
         // The rooms say in the log if the head is out of reach.
-        if let Err(failure) = link.call(HostHere { server: server.clone(), boot }).await {
+        if let Err(failure) = link.call(HostHeartbeat { server: server.clone(), boot }).await {
             debug!(%failure, "could not tell the head that this host is up");
         }
         // Running out of time is the usual way.

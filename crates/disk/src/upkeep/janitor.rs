@@ -14,7 +14,7 @@ use crate::{
     upkeep::{adoption::Adopter, live_orders::LiveKeeper, scan::Scanner},
 };
 use base::{Clock, ErrorKind, ObjectId, Result};
-pub use cleaning::tend;
+pub use cleaning::maintain;
 use net::{blocking, shutdown::Token};
 use std::{
     path::PathBuf,
@@ -24,7 +24,8 @@ use std::{
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 use wire::control::{
-    DiskServer, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition, ReportSpace, RollCall, SpaceReported,
+    DiskServer, PartitionTrouble, REPORT_OBJECTS_LEN_MAX, RegisterPartition, ReportObjects, ReportSpace,
+    SpaceReported,
 };
 
 /// Room is reported at least this often.
@@ -134,11 +135,11 @@ impl Janitor {
         let partition = Arc::clone(&self.partition);
         let objects = blocking(move || partition.objects()).await?;
         let mut after = ObjectId(0);
-        let mut pages = objects.chunks(ROLL_CALL_LEN_MAX).peekable();
+        let mut pages = objects.chunks(REPORT_OBJECTS_LEN_MAX).peekable();
         loop {
             let page = pages.next().unwrap_or_default();
             let upto = pages.peek().and(page.last()).copied();
-            let call = RollCall {
+            let call = ReportObjects {
                 partition: self.name(),
                 boot: self.registration.boot,
                 after,

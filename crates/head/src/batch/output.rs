@@ -14,7 +14,7 @@ use base::{ErrorKind, Failure, JobId, Millis, Result, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 use wire::control::{
     FollowJob, FollowedJob, JobRun, JobState, OUTPUT_KEPT_BYTES_MAX, OUTPUT_PIECE_BYTES_MAX, OutputPiece,
-    OutputTold, TellOutput,
+    OutputReported, ReportOutput,
 };
 
 /// Jobs that are followed at the same time: what is kept of all of them stays below 200 MiB, even if nothing of it is text.
@@ -22,7 +22,7 @@ const FOLLOWED_MAX: usize = 32;
 /// A job is followed for so long after somebody has asked: twice as long as a call waits.
 const FOLLOWED_FOR: Millis = Millis::from_seconds(60);
 /// Pieces of each output in one answer: it stays far below what a client takes.
-const PIECES_TOLD_MAX: usize = 8;
+const PIECES_SENT_MAX: usize = 8;
 
 /// The output of followed jobs.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ struct FollowedOutput {
     /// When somebody asked last.
     asked: Timestamp,
     /// Its worker knows that it is followed.
-    is_told: bool,
+    is_ordered: bool,
     /// What is here is all that its worker had a moment ago.
     is_all: bool,
     streams: [Stream; 2],
@@ -64,7 +64,7 @@ impl Stream {
     /// What begins there or later, as far as it fits an answer; and whether that is all.
     fn after(&self, after: u64) -> (Vec<OutputPiece>, bool) {
         let rest = self.pieces.iter().filter(|piece| piece.start >= after);
-        (rest.clone().take(PIECES_TOLD_MAX).cloned().collect(), rest.count() <= PIECES_TOLD_MAX)
+        (rest.clone().take(PIECES_SENT_MAX).cloned().collect(), rest.count() <= PIECES_SENT_MAX)
     }
 }
 
@@ -84,21 +84,23 @@ impl Outputs {
         }
         let streams = Default::default();
         let attempt = run.attempt;
-        self.0
-            .insert(run.job, FollowedOutput { attempt, asked: now, is_told: false, is_all: false, streams });
+        self.0.insert(
+            run.job,
+            FollowedOutput { attempt, asked: now, is_ordered: false, is_all: false, streams },
+        );
         Ok(true)
     }
 
     /// Whether the worker of a run must still be told that it is followed.
-    pub(super) fn is_to_be_told(&self, run: JobRun, now: Timestamp) -> bool {
-        self.of(run).is_some_and(|followed| !followed.is_told && now - followed.asked <= FOLLOWED_FOR)
+    pub(super) fn needs_order(&self, run: JobRun, now: Timestamp) -> bool {
+        self.of(run).is_some_and(|followed| !followed.is_ordered && now - followed.asked <= FOLLOWED_FOR)
     }
 
     /// A worker that starts does not know any more what is followed.
     pub(super) fn worker_began(&mut self, runs: &[JobRun]) {
         for run in runs {
             if let Some(followed) = self.0.get_mut(&run.job) {
-                followed.is_told = false;
+                followed.is_ordered = false;
             }
         }
     }
@@ -108,20 +110,20 @@ impl Outputs {
     }
 
     /// Takes what a worker tells.
-    fn put(&mut self, told: TellOutput, now: Timestamp) -> OutputTold {
-        let TellOutput { run, pieces, is_all } = told;
+    fn put(&mut self, report: ReportOutput, now: Timestamp) -> OutputReported {
+        let ReportOutput { run, pieces, is_all } = report;
         let followed = self.0.get_mut(&run.job).filter(|followed| followed.attempt == run.attempt);
         let Some(followed) = followed.filter(|followed| now - followed.asked <= FOLLOWED_FOR) else {
             self.0.remove(&run.job);
-            return OutputTold { is_followed: false, next: [0; 2] };
+            return OutputReported { is_followed: false, next: [0; 2] };
         };
-        (followed.is_told, followed.is_all) = (true, is_all);
+        (followed.is_ordered, followed.is_all) = (true, is_all);
         for (stream, piece) in followed.streams.iter_mut().zip(pieces) {
             if let Some(piece) = piece {
                 stream.put(piece);
             }
         }
-        OutputTold { is_followed: true, next: followed.streams.each_ref().map(|stream| stream.next) }
+        OutputReported { is_followed: true, next: followed.streams.each_ref().map(|stream| stream.next) }
     }
 }
 
@@ -152,8 +154,8 @@ impl Apply for FollowJob {
     }
 }
 
-impl Apply for TellOutput {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<OutputTold> {
+impl Apply for ReportOutput {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<OutputReported> {
         let job = current(core, context, self.run)?;
         if let Some(long) =
             self.pieces.iter().flatten().find(|piece| piece.text.len() > 3 * OUTPUT_PIECE_BYTES_MAX)
@@ -172,29 +174,29 @@ mod tests {
 
     const RUN: JobRun = JobRun { job: JobId(7), attempt: 1 };
 
-    fn tell(start: u64, text: &str) -> TellOutput {
+    fn piece(start: u64, text: &str) -> ReportOutput {
         let piece = OutputPiece { start, end: start + text.len() as u64, text: text.to_owned() };
-        TellOutput { run: RUN, pieces: [Some(piece), None], is_all: true }
+        ReportOutput { run: RUN, pieces: [Some(piece), None], is_all: true }
     }
 
     #[test]
     fn a_worker_is_told_once_and_tells_as_long_as_somebody_asks() {
         let mut outputs = Outputs::default();
         let at = Timestamp;
-        assert!(!outputs.put(tell(0, "early"), at(0)).is_followed, "nobody has asked");
-        assert!(outputs.follow(RUN, at(0)).unwrap() && outputs.is_to_be_told(RUN, at(0)));
-        assert_eq!(outputs.put(tell(0, "one"), at(1)), OutputTold { is_followed: true, next: [3, 0] });
-        assert!(!outputs.is_to_be_told(RUN, at(1)) && !outputs.follow(RUN, at(2)).unwrap());
+        assert!(!outputs.put(piece(0, "early"), at(0)).is_followed, "nobody has asked");
+        assert!(outputs.follow(RUN, at(0)).unwrap() && outputs.needs_order(RUN, at(0)));
+        assert_eq!(outputs.put(piece(0, "one"), at(1)), OutputReported { is_followed: true, next: [3, 0] });
+        assert!(!outputs.needs_order(RUN, at(1)) && !outputs.follow(RUN, at(2)).unwrap());
         // The worker was started anew, and learns where it was.
         outputs.worker_began(&[RUN]);
-        assert!(outputs.is_to_be_told(RUN, at(2)));
-        assert_eq!(outputs.put(tell(0, "one, two"), at(3)).next, [3, 0]);
-        outputs.put(tell(3, ", two"), at(3));
+        assert!(outputs.needs_order(RUN, at(2)));
+        assert_eq!(outputs.put(piece(0, "one, two"), at(3)).next, [3, 0]);
+        outputs.put(piece(3, ", two"), at(3));
         let told = |after| outputs.of(RUN).unwrap().streams[0].after(after).0;
         assert_eq!(told(0).iter().map(|piece| &*piece.text).collect::<String>(), "one, two");
         assert_eq!((told(3).len(), told(8).len()), (1, 0));
         let late = at(3 + FOLLOWED_FOR.0);
-        assert!(!outputs.put(tell(8, "late"), late).is_followed);
+        assert!(!outputs.put(piece(8, "late"), late).is_followed);
         assert!(outputs.0.is_empty());
     }
 
@@ -204,11 +206,11 @@ mod tests {
         outputs.follow(RUN, Timestamp(0)).unwrap();
         let text = "x".repeat(OUTPUT_PIECE_BYTES_MAX);
         for index in 0..100 {
-            outputs.put(tell(index * OUTPUT_PIECE_BYTES_MAX as u64, &text), Timestamp(0));
+            outputs.put(piece(index * OUTPUT_PIECE_BYTES_MAX as u64, &text), Timestamp(0));
         }
         let stream = &outputs.of(RUN).unwrap().streams[0];
         let (first, is_all) = stream.after(0);
-        assert_eq!((first.len(), is_all), (PIECES_TOLD_MAX, false));
+        assert_eq!((first.len(), is_all), (PIECES_SENT_MAX, false));
         let (rest, is_all) = stream.after(first.last().unwrap().end);
         assert!(is_all);
         assert_eq!((first.len() + rest.len()) as u64 * OUTPUT_PIECE_BYTES_MAX as u64, OUTPUT_KEPT_BYTES_MAX);

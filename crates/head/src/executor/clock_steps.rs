@@ -46,7 +46,7 @@ impl Live {
         self.drives.values_mut().for_each(|drive| move_on(&mut drive.heard));
         self.partitions.values_mut().for_each(|partition| move_on(&mut partition.heard));
         // It is compared with times of the catalogue.
-        self.roll_calls.values_mut().for_each(|(_, begun)| *begun = None);
+        self.object_reports.values_mut().for_each(|(_, begun)| *begun = None);
         self.workers.values_mut().for_each(|worker| move_on(&mut worker.heard));
         self.hosts.values_mut().for_each(|host| {
             move_on(&mut host.heard);

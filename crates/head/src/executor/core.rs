@@ -118,7 +118,7 @@ pub(crate) struct Live {
     pub(crate) silent: BTreeSet<String>,
     /// Disk servers that have not said yet what they have: which of their starts it is, and when they registered; `None`: they
     /// must register again, because the clock was set.
-    pub(crate) roll_calls: BTreeMap<String, (u64, Option<Timestamp>)>,
+    pub(crate) object_reports: BTreeMap<String, (u64, Option<Timestamp>)>,
     /// Files of later objects are to be looked at for missing replicas.
     pub(crate) sweep: Option<ObjectId>,
     /// What is being collected, moved and verified.

@@ -7,7 +7,7 @@
 use crate::{Apply, Context, Core, Topic, hosts::require_doors, pool};
 use base::{Failure, Millis, Result, Timestamp};
 use tracing::info;
-use wire::control::{Done, EventType, HostHere, HostLeaves, HostUnanswered, Presence};
+use wire::control::{Done, EventType, HostHeartbeat, HostLeaves, HostUnanswered, Presence};
 
 /// How long a host may say nothing before it is silent: three times as long as between two reports, as for disk servers.
 pub(crate) const HEARD_BOUND: Millis = Millis::from_seconds(15);
@@ -119,7 +119,7 @@ pub(crate) fn notice_silent_hosts(core: &mut Core, now: Timestamp) {
     }
 }
 
-impl Apply for HostHere {
+impl Apply for HostHeartbeat {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let (host, boot) = (self.server.name.clone(), self.boot);
         require_member(core, context, &host)?;

@@ -18,11 +18,11 @@ pub(crate) use act::{
     reach_count::ReachCount,
     removed_hosts::host_removed,
     reservation::Reservations,
+    run_maintenance::mend,
     scrub::{drop_damaged, is_running, note_verified},
     snapshot::domain,
     sources::Sources,
     space::{Claims, SpaceWait, came_online, incoming_bytes, space_wait},
-    tend::mend,
 };
 
 pub(crate) use calls::partition_of;

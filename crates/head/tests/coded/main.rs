@@ -18,7 +18,8 @@ use wire::{
         ArchivedCopy, BeginWrite, Coding, CommitWrite, CopyEnded, CopyOrder, DiskServer, Disposition,
         FileState, FilesArchived, FilledPiece, GetPieces, GetPools, Mirrors, NextCopies, NextRemovals,
         ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant, ReadObject,
-        RegisterPartition, ReportSpace, Role, RollCall, SetPartition, SetPool, TapeWork, Tend, WriteGrant,
+        RegisterPartition, ReportObjects, ReportSpace, Role, RunMaintenance, SetPartition, SetPool, TapeWork,
+        WriteGrant,
     },
 };
 
@@ -80,7 +81,7 @@ impl Coded {
             RegisterPartition { server, boot, pool, partition: partition.clone(), total_bytes, free_bytes };
         self.host(name, call).unwrap();
         let objects = self.disks[name].iter().copied().collect();
-        self.host(name, RollCall { partition, boot, after: ObjectId(0), upto: None, objects }).unwrap();
+        self.host(name, ReportObjects { partition, boot, after: ObjectId(0), upto: None, objects }).unwrap();
     }
 
     /// All disk servers start anew, and say what they have.
@@ -123,7 +124,7 @@ impl Coded {
                 self.copy(name, &order);
             }
         }
-        while self.world.room(Tend {}).unwrap().is_more {}
+        while self.world.room(RunMaintenance {}).unwrap().is_more {}
     }
 
     fn orders(&mut self, name: &str) -> Vec<CopyOrder> {

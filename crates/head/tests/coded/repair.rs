@@ -7,7 +7,7 @@ use wire::{
     control::{
         AskObjects, CatalogueMark, CompareCatalogue, CompareObjects, Described, FileState, FoundObject,
         GetPieces, GetStatus, Known, OpenRead, PartitionState, ReadGrant, RecoverCatalogue, ReportDamage,
-        SetPartition, Tend,
+        RunMaintenance, SetPartition,
     },
     media::object::{Holder, Label, Piece},
 };
@@ -46,7 +46,7 @@ fn a_drained_piece_is_copied_and_a_damaged_one_is_made_of_the_others() {
     let leaving = coded.server_of("/f", 2);
     let partition = format!("{leaving}.disk");
     coded.world.user(SetPartition { partition, state: PartitionState::Draining }).unwrap();
-    while coded.world.room(Tend {}).unwrap().is_more {}
+    while coded.world.room(RunMaintenance {}).unwrap().is_more {}
     let (name, order) = SERVERS.into_iter().find_map(|name| Some((name, coded.orders(name).pop()?))).unwrap();
     assert!(order.pieces.is_none() && order.url.starts_with(&format!("root://{leaving}:1094/")));
     assert_eq!(order.label.piece.map(|piece| (piece.index, piece.file_bytes)), Some((2, 100_000)));
@@ -62,7 +62,7 @@ fn a_drained_piece_is_copied_and_a_damaged_one_is_made_of_the_others() {
     assert_eq!(refusal(coded.host(stranger, report.clone())), ErrorKind::Permission);
     coded.host(victim, report).unwrap();
     assert_eq!(coded.indices("/f"), [1, 2]);
-    while coded.world.room(Tend {}).unwrap().is_more {}
+    while coded.world.room(RunMaintenance {}).unwrap().is_more {}
     let (_, order) = SERVERS.into_iter().find_map(|name| Some((name, coded.orders(name).pop()?))).unwrap();
     let others: BTreeSet<_> = order.pieces.as_ref().unwrap().places.iter().map(|place| place.index).collect();
     assert_eq!((others, order.label.piece.map(|piece| piece.index)), (BTreeSet::from([1, 2]), Some(0)));
@@ -135,7 +135,7 @@ fn what_is_evicted_takes_with_it_what_is_being_made() {
     coded.until("what was cut is deleted", |coded| coded.objects() == 3);
     let (file, server) = (written.grant.file, coded.server_of("/f", 0));
     coded.host(server, ReportDamage { file, objects: vec![written.placed.mirrors[0].object] }).unwrap();
-    while coded.world.room(Tend {}).unwrap().is_more {}
+    while coded.world.room(RunMaintenance {}).unwrap().is_more {}
     assert_eq!(coded.pool().copies_under_way, 1);
     assert_eq!(evict(&mut coded.world, "/f").unwrap(), FileState::Nearline);
     assert_eq!((coded.pool().copies_under_way, coded.pieces("/f").len()), (0, 0));

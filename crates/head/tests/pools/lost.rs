@@ -5,7 +5,7 @@ use base::{ErrorKind, Millis, ObjectId};
 use std::collections::BTreeSet;
 use wire::control::{
     DiskServer, OpenRead, PartitionState, PartitionTrouble, Pool, ReadGrant, RegisterPartition, Remove,
-    ReportDamage, RollCall, SetPartition, SetPool, Tend,
+    ReportDamage, ReportObjects, RunMaintenance, SetPartition, SetPool,
 };
 
 #[test]
@@ -131,10 +131,10 @@ fn what_a_server_had_lets_nothing_be_deleted_before_it_has_said_that_it_is_there
         .world
         .user(SetPool { pool: Pool { copies: 2, acknowledged_copies: 2, ..Pool::default() } })
         .unwrap();
-    while pools.world.room(Tend {}).unwrap().is_more {}
+    while pools.world.room(RunMaintenance {}).unwrap().is_more {}
     assert_eq!(pools.replicas("/f").len(), 3);
     assert_eq!(pools.pool().files_short, 0, "no copy is begun either");
-    let call = RollCall {
+    let call = ReportObjects {
         partition: "a.disk".into(),
         boot,
         after: ObjectId(0),

@@ -17,8 +17,8 @@ use support::*;
 use wire::control::{
     ArchivedCopy, CommitWrite, CopyEnded, CopyOrder, DiskServer, FilesArchived, GetPools, Mirror, NextCopies,
     NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PartitionTrouble, PlaceMirrors, Pool, PoolInfo,
-    ReadGrant, ReadObject, RegisterPartition, ReportSpace, Role, RollCall, SetPartition, SetPool, TapeWork,
-    Tend,
+    ReadGrant, ReadObject, RegisterPartition, ReportObjects, ReportSpace, Role, RunMaintenance, SetPartition,
+    SetPool, TapeWork,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -82,7 +82,7 @@ impl Pools {
     fn call_the_roll(&mut self, name: &'static str) -> base::Result<wire::control::Done> {
         let objects = self.disks[name].iter().copied().collect();
         let (partition, boot) = (format!("{name}.disk"), self.boot);
-        self.host(name, RollCall { partition, boot, after: ObjectId(0), upto: None, objects })
+        self.host(name, ReportObjects { partition, boot, after: ObjectId(0), upto: None, objects })
     }
 
     /// Two seconds pass: who is not silent reports and deletes; copies are made; the head tends its pools.
@@ -109,7 +109,7 @@ impl Pools {
                 self.end_copy(name, &order, failure);
             }
         }
-        while self.world.room(Tend {}).unwrap().is_more {}
+        while self.world.room(RunMaintenance {}).unwrap().is_more {}
     }
 
     fn report(&self, name: &str) -> ReportSpace {

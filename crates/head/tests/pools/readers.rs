@@ -5,8 +5,8 @@ use base::{ErrorKind, Failure, Millis};
 use head::Principal;
 use std::collections::BTreeSet;
 use wire::control::{
-    AvoidServers, OpenRead, Pool, ReadGrant, ReadObject, ReportDamage, ReportMissing, ReportSpace, SetPool,
-    Tend,
+    AvoidServers, OpenRead, Pool, ReadGrant, ReadObject, ReportDamage, ReportMissing, ReportSpace,
+    RunMaintenance, SetPool,
 };
 
 #[test]
@@ -140,7 +140,7 @@ fn a_source_that_is_damaged_is_made_anew() {
         .world
         .user(SetPool { pool: Pool { copies: 3, acknowledged_copies: 3, ..Pool::default() } })
         .unwrap();
-    while pools.world.room(Tend {}).unwrap().is_more {}
+    while pools.world.room(RunMaintenance {}).unwrap().is_more {}
     let (name, order) = SERVERS.into_iter().find_map(|name| Some((name, pools.orders(name).pop()?))).unwrap();
     pools.end_copy(name, &order, Some(Failure::corrupt("other bytes")));
     assert_eq!(pools.replicas("/f").len(), 1, "the damaged one does not count any more");

@@ -17,7 +17,8 @@ use wire::{
     control::{
         CatalogueMark, CatalogueState, CommitWrite, CompareCatalogue, CompareObjects, Described, DiskServer,
         Disposition, FoundObject, GetStatus, List, NextRemovals, OpenRead, OpenWrite, ReadGrant,
-        RecoverCatalogue, RegisterPartition, Remove, RollCall, SettleCatalogue, Stat, Tend, WriteGrant,
+        RecoverCatalogue, RegisterPartition, Remove, ReportObjects, RunMaintenance, SettleCatalogue, Stat,
+        WriteGrant,
     },
     media::object::{Holder, Label},
 };
@@ -152,9 +153,9 @@ impl Place {
             let objects = objects.iter().copied().map(ObjectId).collect();
             let (partition, boot, after) = (partition.to_owned(), self.now.0 as u64, ObjectId(0));
             // Not every test has both.
-            let _ = self.call(core, RollCall { partition, boot, after, upto: None, objects });
+            let _ = self.call(core, ReportObjects { partition, boot, after, upto: None, objects });
         }
-        while self.call(core, Tend {}).unwrap().is_more {}
+        while self.call(core, RunMaintenance {}).unwrap().is_more {}
     }
 
     fn removals(&self, core: &mut Core) -> wire::control::Removals {

@@ -85,8 +85,8 @@ macro_rules! for_each_call {
             NextCopies => CopyOrders, "next_copies", Disk, Head, Changes, ["partition"],
                 pending |reply| reply.orders.is_empty();
             CopyEnded => Done, "copy_ended", Disk, Head, Changes, [];
-            RollCall => Done, "roll_call", Disk, Head, Changes, ["partition"];
-            Tend => Tended, "tend", Rooms, Head, Changes, [];
+            ReportObjects => Done, "report_objects", Disk, Head, Changes, ["partition"];
+            RunMaintenance => MaintenanceDone, "run_maintenance", Rooms, Head, Changes, [];
             AvoidServers => Avoided, "avoid_servers", Rooms, Head, Changes, ["path"];
             Allocate => Allocation, "allocate", People, Head, Changes, ["path", "mode", "pool"];
             StartScan => Done, "start_scan", People, Head, Changes, ["partition"];
@@ -165,7 +165,7 @@ macro_rules! for_each_call {
             GetJobToken => JobToken, "job_token", Cpu, Head, Changes, [];
             FollowJob => FollowedJob, "follow_job", People, Head, Reads, ["job"],
                 pending |reply| !reply.is_all && reply.pieces.iter().all(Vec::is_empty);
-            TellOutput => OutputTold, "tell_output", Cpu, Head, Changes, [];
+            ReportOutput => OutputReported, "report_output", Cpu, Head, Changes, [];
             // Accounts
             SetProject => Done, "set_project", People, Head, Changes, ["path", "project"];
             GetAccounts => Accounts, "accounts", People, Head, Reads, ["pool", "project", "user"];
@@ -198,7 +198,7 @@ macro_rules! for_each_call {
                 pending |keys| keys.keys.is_empty();
             KeysChanged => Done, "keys_changed", Rooms, Head, Changes, [];
             LabelHost => Done, "label_host", People, Head, Changes, ["name", "labels"];
-            HostHere => Done, "host_here", Hosts, Door, Reads, [];
+            HostHeartbeat => Done, "host_heartbeat", Hosts, Door, Reads, [];
             HostLeaves => Done, "host_leaves", Hosts, Head, Changes, ["host"];
             HostUnanswered => Done, "host_unanswered", Rooms, Head, Changes, ["host"];
             CompareCatalogue => CatalogueState, "compare_catalogue", Disk, Head, Changes, ["partition"];

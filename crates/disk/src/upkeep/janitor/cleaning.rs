@@ -8,7 +8,7 @@ use base::{ErrorKind, Millis, ObjectId, Result};
 use net::{blocking, shutdown::Token};
 use std::sync::Arc;
 use tracing::warn;
-use wire::control::{NextRemovals, ObjectsRemoved, Tend, Tended};
+use wire::control::{MaintenanceDone, NextRemovals, ObjectsRemoved, RunMaintenance};
 
 /// How long the head may hold back its answer while there is nothing to delete. The answer tells the state of the catalogue, too,
 /// which the partition remembers.
@@ -58,12 +58,12 @@ impl Janitor {
 }
 
 /// Lets the head look after its pools until it is time to stop.
-pub async fn tend(head: Head, token: Token) {
+pub async fn maintain(head: Head, token: Token) {
     while !token.is_stopped() {
-        match head.call(Tend {}).await {
+        match head.call(RunMaintenance {}).await {
             // Other calls come in between.
-            Ok(Tended { is_more: true }) => tokio::task::yield_now().await,
-            Ok(Tended { is_more: false }) => pause(&token, PAUSE).await,
+            Ok(MaintenanceDone { is_more: true }) => tokio::task::yield_now().await,
+            Ok(MaintenanceDone { is_more: false }) => pause(&token, PAUSE).await,
             Err(failure) => {
                 // A head that was replaced ends by itself, and says so.
                 if failure.kind != ErrorKind::Unavailable {

@@ -55,8 +55,8 @@ impl Apply for NextJob {
                         finish(core, context, job, JobState::Failed, Some(failure.to_string()))?;
                     }
                 }
-            } else if core.live.outputs.is_to_be_told(run, context.now) {
-                orders.tell.push(run);
+            } else if core.live.outputs.needs_order(run, context.now) {
+                orders.report.push(run);
             }
         }
         Ok(orders)

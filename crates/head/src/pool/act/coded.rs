@@ -8,8 +8,8 @@ use crate::{
         act::{
             copies::say_damaged,
             out_of_reach::within_reach,
+            run_maintenance::{look, mend},
             snapshot::{pieces, snapshot_around},
-            tend::{look, mend},
         },
         decide::{
             promise::good_without,

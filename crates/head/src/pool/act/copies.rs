@@ -11,9 +11,9 @@ use crate::{
             copies_under_way::planned_source,
             out_of_reach::{self, within_reach},
             policy::is_sweep_due,
+            run_maintenance::{look, mend},
             snapshot::{pieces, snapshot_around},
             space::came_online,
-            tend::{look, mend},
         },
         calls::partition_of,
         decide::{
@@ -31,8 +31,8 @@ use tracing::{info, warn};
 use wire::{
     auth::capability::Access,
     control::{
-        CopyEnded, CopyOrder, CopyOrders, Done, EventType, NextCopies, ROLL_CALL_LEN_MAX, ReportMissing,
-        RollCall,
+        CopyEnded, CopyOrder, CopyOrders, Done, EventType, NextCopies, REPORT_OBJECTS_LEN_MAX, ReportMissing,
+        ReportObjects,
     },
     media::object::Label,
 };
@@ -203,15 +203,15 @@ fn doubt(
     Ok(())
 }
 
-impl Apply for RollCall {
+impl Apply for ReportObjects {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let partition = partition_of(core, context, &self.partition)?;
-        if self.objects.len() > ROLL_CALL_LEN_MAX || !self.objects.is_sorted() {
+        if self.objects.len() > REPORT_OBJECTS_LEN_MAX || !self.objects.is_sorted() {
             return Err(Failure::invalid(format!(
-                "a page of a roll call is up to {ROLL_CALL_LEN_MAX} objects in ascending order"
+                "a page of a report of objects is up to {REPORT_OBJECTS_LEN_MAX} objects in ascending order"
             )));
         }
-        let begun = core.live.roll_calls.get(&self.partition).filter(|(boot, _)| *boot == self.boot);
+        let begun = core.live.object_reports.get(&self.partition).filter(|(boot, _)| *boot == self.boot);
         // What came online since is not in a list that was begun then.
         let begun = begun.and_then(|(_, begun)| *begun).ok_or_else(|| unknown_partition(&self.partition))?;
         let upto = self.upto.unwrap_or(ObjectId(i64::MAX as u64));
@@ -219,7 +219,7 @@ impl Apply for RollCall {
             compare(core, &replica, self.objects.binary_search(&replica.object).is_ok(), begun, context.now)?;
         }
         if self.upto.is_none() {
-            core.live.roll_calls.remove(&self.partition);
+            core.live.object_reports.remove(&self.partition);
             if partition.given_up.is_some() {
                 info!(partition = self.partition, "the partition's disk server is reachable again");
                 core.store.set_given_up(&self.partition, None)?;

@@ -4,7 +4,7 @@ use crate::{
     Apply, Context, Core,
     executor::core::unknown_partition,
     namespace::path_of,
-    pool::act::tend::pools_to_keep,
+    pool::act::run_maintenance::pools_to_keep,
     status,
     store::{Partition, ReplicaState},
 };

@@ -5,7 +5,7 @@
 use crate::{
     Context, Core, Topic,
     pool::{
-        act::{allocation, tend::end_coming},
+        act::{allocation, run_maintenance::end_coming},
         calls::abandon,
     },
     store::ReplicaState,
@@ -18,7 +18,7 @@ pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Re
     for partition in own {
         core.store.set_given_up(&partition, Some(context.now))?;
         core.live.partitions.remove(&partition);
-        core.live.roll_calls.remove(&partition);
+        core.live.object_reports.remove(&partition);
         end_writes(core, context, &partition)?;
         end_coming(core, &partition)?;
     }

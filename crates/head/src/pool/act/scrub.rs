@@ -7,8 +7,8 @@ use crate::{
     pool::{
         act::{
             copies::say_damaged,
+            run_maintenance::{look, mend},
             snapshot::snapshot,
-            tend::{look, mend},
         },
         decide::{
             promise::good_without,

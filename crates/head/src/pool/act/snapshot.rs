@@ -110,14 +110,14 @@ fn layout(pool: &Pool, node: &Node) -> Layout {
 
 /// The pieces of the content that a file has now, or is to have again.
 ///
-/// Between the registration of a disk server and the end of its roll call nothing is deleted because of what it had.
+/// Between the registration of a disk server and the end of its report of objects nothing is deleted because of what it had.
 pub(crate) fn pieces(core: &Core, node: &Node) -> Vec<PieceView> {
     let is_coded = node.coding().is_some();
     let replicas = node
         .replicas
         .iter()
         .filter(|replica| replica.state.is_content() && replica.piece.is_some() == is_coded);
-    let view = |replica: &Replica| match core.live.roll_calls.get(&replica.partition) {
+    let view = |replica: &Replica| match core.live.object_reports.get(&replica.partition) {
         Some((_, begun))
             if replica.state == ReplicaState::Online && begun.is_none_or(|begun| replica.created < begun) =>
         {

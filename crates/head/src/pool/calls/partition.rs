@@ -6,8 +6,8 @@ use crate::pool::act::{
     bounds::believed,
     out_of_reach::{self},
     reservation::release_idle,
+    run_maintenance::end_coming,
     space::{incoming_bytes, note_claims},
-    tend::end_coming,
 };
 use crate::{
     Apply, Context, Core, Topic,
@@ -63,7 +63,7 @@ impl Apply for RegisterPartition {
             end_coming(core, &name)?;
             core.live.claims.forget(&name);
         }
-        core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
+        core.live.object_reports.insert(name.clone(), (boot, Some(context.now)));
         core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None, transfers: 0 });
         presence::note_heard(core, &server, boot, context.now);
         out_of_reach::notice(core, context.now)?;
@@ -87,7 +87,7 @@ fn require_room(core: &Core, context: &Context) -> Result<()> {
 impl Apply for ReportSpace {
     fn apply(self, core: &mut Core, context: &Context) -> Result<SpaceReported> {
         let partition = partition_of(core, context, &self.partition)?;
-        let is_counted = match core.live.roll_calls.get(&self.partition) {
+        let is_counted = match core.live.object_reports.get(&self.partition) {
             Some((_, begun)) => begun.is_some(),
             None => partition.given_up.is_none(),
         };

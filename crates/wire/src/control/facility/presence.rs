@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A heartbeat: a host reports every few seconds, whatever its roles are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct HostHere {
+pub struct HostHeartbeat {
     /// Name and doors.
     pub server: DiskServer,
     /// Drawn when its daemon started; the same as in [`crate::control::RegisterPartition`].
@@ -19,7 +19,7 @@ pub struct HostHere {
 pub struct HostLeaves {
     /// The host.
     pub host: String,
-    /// As in [`HostHere`]: what is said late does not count for a daemon that was started since.
+    /// As in [`HostHeartbeat`]: what is said late does not count for a daemon that was started since.
     pub boot: u64,
 }
 

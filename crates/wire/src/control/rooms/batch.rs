@@ -60,7 +60,7 @@ pub struct JobOrders {
     pub kill: Vec<JobRun>,
     /// Report the output of these: clients follow them.
     #[serde(default)]
-    pub tell: Vec<JobRun>,
+    pub report: Vec<JobRun>,
     /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
     #[serde(default)]
     pub keys: u64,
@@ -70,7 +70,7 @@ impl JobOrders {
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.start.is_empty() && self.kill.is_empty() && self.tell.is_empty()
+        self.start.is_empty() && self.kill.is_empty() && self.report.is_empty()
     }
 }
 
@@ -169,7 +169,7 @@ pub const OUTPUT_PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// A worker reports the output of a run that a client follows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TellOutput {
+pub struct ReportOutput {
     /// The run.
     pub run: JobRun,
     /// Of standard output and of standard error what was not told yet, at most [`OUTPUT_PIECE_BYTES_MAX`] bytes of each.
@@ -178,9 +178,9 @@ pub struct TellOutput {
     pub is_all: bool,
 }
 
-/// The answer to [`TellOutput`].
+/// The answer to [`ReportOutput`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputTold {
+pub struct OutputReported {
     /// Clients still follow the run.
     pub is_followed: bool,
     /// Bytes of standard output and of standard error that were told already, perhaps before the worker started anew.

@@ -12,7 +12,7 @@ use base::{Failure, Result};
 use std::sync::Arc;
 use tracing::info;
 use wire::control::{
-    AuthorityCertificate, Done, GetAuthority, HostCertificate, HostHere, Invite, Invited, JoinFacility,
+    AuthorityCertificate, Done, GetAuthority, HostCertificate, HostHeartbeat, Invite, Invited, JoinFacility,
     Membership, RemoveHost, RenewCertificate,
 };
 
@@ -64,7 +64,7 @@ impl AtDoor for RenewCertificate {
 }
 
 /// A host says that it is there, and where: it is asked there when a connection of it breaks.
-impl AtDoor for HostHere {
+impl AtDoor for HostHeartbeat {
     async fn carry_out(self, door: Arc<HttpDoor>, caller: Caller) -> Result<Done> {
         let who = caller.principal_for::<Self>()?;
         let done = door.files.head()?.call(&who, self.clone()).await?;

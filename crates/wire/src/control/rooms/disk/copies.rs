@@ -104,13 +104,13 @@ pub struct CopyEnded {
     pub damaged: Vec<ObjectId>,
 }
 
-/// Lets the head look for files that have too few or too many replicas.
+/// Runs one step of the head's maintenance of pools: files with too few or too many replicas, damaged ones, moves.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Tend {}
+pub struct RunMaintenance {}
 
-/// The answer to [`Tend`].
+/// The answer to [`RunMaintenance`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tended {
+pub struct MaintenanceDone {
     /// There is more to look at right now.
     pub is_more: bool,
 }

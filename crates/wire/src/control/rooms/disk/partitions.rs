@@ -133,7 +133,7 @@ pub struct ObjectsRemoved {
 ///
 /// [`NotFound`](base::ErrorKind::NotFound): the head did not expect the list; the disk server must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RollCall {
+pub struct ReportObjects {
     /// The partition.
     pub partition: String,
     /// As in [`crate::control::RegisterPartition`].
@@ -146,8 +146,8 @@ pub struct RollCall {
     pub objects: Vec<ObjectId>,
 }
 
-/// Most objects in one page of a [`RollCall`].
-pub const ROLL_CALL_LEN_MAX: usize = 8192;
+/// Most objects in one page of a [`ReportObjects`].
+pub const REPORT_OBJECTS_LEN_MAX: usize = 8192;
 
 /// A disk server asks for its keys, which check capabilities; pending while it has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

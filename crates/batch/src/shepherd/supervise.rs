@@ -36,7 +36,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_SHARE: u32 = 20;
 
 /// Runs the job to its end. A failure means that it never ran.
-pub(super) fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
+pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let system = |what: &str, cause: rustix::io::Errno| dir.failed(what, &cause.into());
     let confinement = order.confinement.clone();
     let confinement =
@@ -66,7 +66,7 @@ pub(super) fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let stages = StageFile::make(dir, &plan)?;
     let outputs = [append(dir, "stdout")?, append(dir, "stderr")?];
     let main = spawn_job(dir, &stages, &outputs, &confinement)?;
-    let mut tending = Tending {
+    let mut supervisor = Supervisor {
         dir,
         order,
         group,
@@ -74,18 +74,18 @@ pub(super) fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         me,
         main,
         has_ended: false,
-        is_told_to_end: false,
+        is_signalled: false,
         began: Instant::now(),
         confinement,
         stages,
         outputs,
         measure_at: Instant::now() + MEASURE_EVERY,
     };
-    let ended_by = tending.watch();
-    let wall = tending.began.elapsed();
-    let left_behind = tending.end_the_rest();
+    let ended_by = supervisor.watch();
+    let wall = supervisor.began.elapsed();
+    let left_behind = supervisor.kill_rest();
     Ok(ExitRecord {
-        exit: tending.exit(ended_by)?,
+        exit: supervisor.exit(ended_by)?,
         usage: usage(wall),
         not_enforced: if order.memory_bytes > 0 && !holds_memory {
             vec![cgroup::NO_MEMORY.to_owned()]
@@ -128,7 +128,7 @@ fn spawn_job(
         .current_dir("/")
         .spawn()
         .map_err(failed)?;
-    // Reaped by `Tending::reap`, with everything else that the job leaves to us.
+    // Reaped by `Supervisor::reap`, with everything else that the job leaves to us.
     Pid::from_raw(child.id().cast_signed())
         .ok_or_else(|| Failure::internal("a process without an id was started"))
 }
@@ -154,7 +154,7 @@ enum EndedBy {
 }
 
 /// A running job.
-struct Tending<'a> {
+struct Supervisor<'a> {
     dir: &'a RunDir,
     order: &'a RunOrder,
     group: Option<Cgroup>,
@@ -162,7 +162,7 @@ struct Tending<'a> {
     me: i32,
     main: Pid,
     has_ended: bool,
-    is_told_to_end: bool,
+    is_signalled: bool,
     began: Instant,
     confinement: Confinement,
     stages: StageFile,
@@ -170,7 +170,7 @@ struct Tending<'a> {
     measure_at: Instant,
 }
 
-impl Tending<'_> {
+impl Supervisor<'_> {
     /// Waits until the job has ended, or has had its grace after it was asked to.
     fn watch(&mut self) -> Option<EndedBy> {
         while !self.has_ended {
@@ -180,7 +180,7 @@ impl Tending<'_> {
             {
                 // Who takes too much must not take more while it says goodbye.
                 if !matches!(why, EndedBy::Limit(_)) {
-                    self.end_politely();
+                    self.terminate();
                 }
                 return Some(why);
             }
@@ -197,7 +197,7 @@ impl Tending<'_> {
             Some(EndedBy::Wall)
         } else if self.dir.is_cancelled() {
             Some(EndedBy::Cancel)
-        } else if self.is_told_to_end || !self.dir.is_there() {
+        } else if self.is_signalled || !self.dir.is_there() {
             // Without its directory nobody learns how it ends, and nobody can cancel it.
             Some(EndedBy::Signal)
         } else {
@@ -241,7 +241,7 @@ impl Tending<'_> {
     }
 
     /// Asks every process to end and waits until all have or the grace is over.
-    fn end_politely(&mut self) {
+    fn terminate(&mut self) {
         let grace = Duration::from_millis(self.order.grace.0.max(0).unsigned_abs());
         let since = Instant::now();
         for process in tree::descendants(self.me) {
@@ -255,7 +255,7 @@ impl Tending<'_> {
     /// Ends whatever still runs, wherever in the tree; returns what could not be ended.
     ///
     /// Nothing leaves the tree: we are the subreaper, so that whoever loses its parent becomes our child.
-    fn end_the_rest(&mut self) -> Vec<i32> {
+    fn kill_rest(&mut self) -> Vec<i32> {
         let since = Instant::now();
         // Without a child there is no descendant either: the usual case costs no look through all processes.
         while self.reap() || !self.has_ended {
@@ -280,7 +280,7 @@ impl Tending<'_> {
         // A failed poll only means an early look.
         let _ = poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], Some(&timeout));
         while let Ok(Some(signal)) = self.signals.read_signal() {
-            self.is_told_to_end |= signal.ssi_signo != Blocked::SIGCHLD as u32;
+            self.is_signalled |= signal.ssi_signo != Blocked::SIGCHLD as u32;
         }
         self.reap();
     }

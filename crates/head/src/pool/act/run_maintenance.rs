@@ -31,7 +31,7 @@ use crate::{
 use base::{FileId, Millis, Result, Timestamp, units::counted};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
-use wire::control::{EventType, Tend, Tended};
+use wire::control::{EventType, MaintenanceDone, RunMaintenance};
 
 /// Uses that are written in one call, at least and at most: some milliseconds.
 const USES_LEN: (usize, usize) = (64, 256);
@@ -50,14 +50,14 @@ const REPAIR_SAID_AFTER: Millis = Millis::from_seconds(5);
 /// When a file is looked at again that fits nowhere.
 const ROOM_AGAIN: Millis = Millis::from_seconds(30);
 
-impl Apply for Tend {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
+impl Apply for RunMaintenance {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<MaintenanceDone> {
         presence::notice_silent_hosts(core, context.now);
         out_of_reach::notice(core, context.now)?;
         let is_counting = count_some(core, context.now)?;
         if core.unsettled()?.is_some() {
             // What seems to be missing may lie where nobody has looked yet.
-            return Ok(Tended { is_more: is_counting });
+            return Ok(MaintenanceDone { is_more: is_counting });
         }
         core.store.write_uses((core.store.uses_len() / USES_CALLS).clamp(USES_LEN.0, USES_LEN.1))?;
         notice_silence(core, context.now)?;
@@ -68,7 +68,7 @@ impl Apply for Tend {
         let has_collected = collect_some(core, context.now)?;
         begin_moves(core, context.now)?;
         begin_scrubs(core, context.now)?;
-        Ok(Tended { is_more: is_counting || has_swept || has_begun || has_expired || has_collected })
+        Ok(MaintenanceDone { is_more: is_counting || has_swept || has_begun || has_expired || has_collected })
     }
 }
 

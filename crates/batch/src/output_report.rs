@@ -4,7 +4,7 @@
 
 use crate::{
     room::{Backoff, Shared},
-    run::Held,
+    run::Run,
 };
 use base::Result;
 use std::{
@@ -16,75 +16,77 @@ use std::{
     time::{Duration, Instant},
 };
 use tracing::{debug, warn};
-use wire::control::{OUTPUT_KEPT_BYTES_MAX, OUTPUT_PIECE_BYTES_MAX, OutputPiece, OutputTold, TellOutput};
+use wire::control::{
+    OUTPUT_KEPT_BYTES_MAX, OUTPUT_PIECE_BYTES_MAX, OutputPiece, OutputReported, ReportOutput,
+};
 
 /// Pause between two looks: what somebody reads along need not come faster.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The head is asked at least this often whether anybody still follows.
 const ASK_EVERY: Duration = Duration::from_secs(10);
-/// Pieces told when the job is over: as many as the head keeps.
+/// Pieces that are reported when the job is over: as many as the head keeps.
 const LAST_PIECES_MAX: u64 = OUTPUT_KEPT_BYTES_MAX / OUTPUT_PIECE_BYTES_MAX as u64 + 1;
 
 /// The output streams of a job, by the names of their files.
 const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
-/// Begins to tell what a run prints, unless that is done already.
-pub(crate) fn begin(shared: &Arc<Shared>, held: &Arc<Held>) {
-    match held.telling.try_lock() {
-        Ok(mut telling) if telling.is_none() => *telling = Some([0; 2]),
-        // It is being told.
+/// Begins to report what a run prints, unless that is done already.
+pub(crate) fn begin(shared: &Arc<Shared>, run: &Arc<Run>) {
+    match run.reported.try_lock() {
+        Ok(mut reported) if reported.is_none() => *reported = Some([0; 2]),
+        // It is being reported.
         _ => return,
     }
-    let run = held.id();
-    let name = format!("tell-{}.{}", run.job, run.attempt);
-    let (shared, followed) = (Arc::clone(shared), Arc::clone(held));
-    let thread = thread::Builder::new().name(name).spawn(move || tell(&shared, &followed));
+    let id = run.id();
+    let name = format!("report-{}.{}", id.job, id.attempt);
+    let (shared, followed) = (Arc::clone(shared), Arc::clone(run));
+    let thread = thread::Builder::new().name(name).spawn(move || report(&shared, &followed));
     if let Err(cause) = thread {
         // The head repeats its order.
-        stop(held);
-        warn!(job = %run.job, %cause, "cannot start a thread; this job's output is not shown while it runs");
+        stop(run);
+        warn!(job = %id.job, %cause, "cannot start a thread; this job's output is not shown while it runs");
     }
 }
 
-fn stop(held: &Held) {
-    *held.telling.lock().unwrap_or_else(PoisonError::into_inner) = None;
+fn stop(run: &Run) {
+    *run.reported.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Tells what a run prints until nobody follows it, the run is over or the room stops.
-fn tell(shared: &Shared, held: &Held) {
+/// Reports what a run prints until nobody follows it, the run is over or the room stops.
+fn report(shared: &Shared, run: &Run) {
     let (mut backoff, mut asked) = (Backoff::new(), None::<Instant>);
-    while !shared.is_stopping() && shared.holds(held.id()) {
+    while !shared.is_stopping() && shared.has_run(run.id()) {
         let what = match asked {
             None => OutputReport::Nothing,
             Some(asked) if asked.elapsed() > ASK_EVERY => OutputReport::Any,
             Some(_) => OutputReport::New,
         };
-        let told = tell_next(shared, held, what);
-        if matches!(told, Ok(ReportOutcome::Rest | ReportOutcome::More)) {
+        let outcome = report_next(shared, run, what);
+        if matches!(outcome, Ok(ReportOutcome::Rest | ReportOutcome::More)) {
             (backoff, asked) = (Backoff::new(), Some(Instant::now()));
         }
-        let pause = match told {
+        let pause = match outcome {
             Ok(ReportOutcome::Nothing | ReportOutcome::Rest) => LOOK_EVERY,
             Ok(ReportOutcome::More) => continue,
             Ok(ReportOutcome::Unfollowed) => break,
             Err(failure) => {
-                debug!(job = %held.id().job, %failure, "could not send a job's output to the head");
+                debug!(job = %run.id().job, %failure, "could not send a job's output to the head");
                 backoff.next()
             }
         };
-        shared.pause(pause, &|| !shared.holds(held.id()));
+        shared.pause(pause, &|| !shared.has_run(run.id()));
     }
-    stop(held);
+    stop(run);
 }
 
-/// Tells the rest of what a job has printed that is over. Whoever follows it may miss it; what is kept is in the report.
-pub(crate) fn tell_rest(shared: &Shared, held: &Held) {
+/// Reports the rest of what a job has printed that is over. Whoever follows it may miss it; what is kept is in the report.
+pub(crate) fn report_rest(shared: &Shared, run: &Run) {
     for _ in 0..LAST_PIECES_MAX {
-        match tell_next(shared, held, OutputReport::Last) {
+        match report_next(shared, run, OutputReport::Last) {
             Ok(ReportOutcome::More) => {}
             Ok(_) => return,
             Err(failure) => {
-                debug!(job = %held.id().job, %failure, "could not send the end of a job's output to the head");
+                debug!(job = %run.id().job, %failure, "could not send the end of a job's output to the head");
                 return;
             }
         }
@@ -94,7 +96,7 @@ pub(crate) fn tell_rest(shared: &Shared, held: &Held) {
 /// One report of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutputReport {
-    /// Nothing yet: the head says how far it was told.
+    /// Nothing yet: the head says how many bytes it has.
     Nothing,
     /// What is new, if anything is.
     New,
@@ -111,34 +113,34 @@ enum ReportOutcome {
     Nothing,
     /// The whole output was reported.
     Rest,
-    /// Not all: there is more to tell at once.
+    /// Not all: there is more to report at once.
     More,
     /// No client follows the run.
     Unfollowed,
 }
 
-/// Tells what comes next of both streams.
-fn tell_next(shared: &Shared, held: &Held, what: OutputReport) -> Result<ReportOutcome> {
-    // Held while the head is told: pieces reach it in their order, whether the job is over or not.
-    let mut telling = held.telling.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(next) = *telling else { return Ok(ReportOutcome::Unfollowed) };
+/// Reports what comes next of both streams.
+fn report_next(shared: &Shared, run: &Run, what: OutputReport) -> Result<ReportOutcome> {
+    // Locked during a report: pieces reach it in their order, whether the job is over or not.
+    let mut reported = run.reported.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(next) = *reported else { return Ok(ReportOutcome::Unfollowed) };
     let mut is_all = what != OutputReport::Nothing;
     let mut pieces = [None, None];
     for (index, piece) in pieces.iter_mut().enumerate().filter(|_| what != OutputReport::Nothing) {
         let is_rest;
-        (*piece, is_rest) = piece_of(held, STREAMS[index], next[index], what == OutputReport::Last);
+        (*piece, is_rest) = piece_of(run, STREAMS[index], next[index], what == OutputReport::Last);
         is_all &= is_rest;
     }
     if matches!(what, OutputReport::New | OutputReport::Last) && pieces.iter().all(Option::is_none) {
         return Ok(ReportOutcome::Nothing);
     }
-    let call = TellOutput { run: held.id(), pieces, is_all };
-    let told = match shared.ask(move |control| control.call(&call)) {
-        Some(told) => told?,
+    let call = ReportOutput { run: run.id(), pieces, is_all };
+    let outcome = match shared.ask(move |control| control.call(&call)) {
+        Some(outcome) => outcome?,
         None => return Ok(ReportOutcome::Unfollowed),
     };
-    let OutputTold { is_followed, next } = told;
-    *telling = is_followed.then_some(next);
+    let OutputReported { is_followed, next } = outcome;
+    *reported = is_followed.then_some(next);
     Ok(match (is_followed, is_all) {
         (false, _) => ReportOutcome::Unfollowed,
         (true, true) => ReportOutcome::Rest,
@@ -146,11 +148,11 @@ fn tell_next(shared: &Shared, held: &Held, what: OutputReport) -> Result<ReportO
     })
 }
 
-/// What stands in the file of a stream from `next` on, and whether there is nothing behind it. A job that prints faster than it can be
-/// told is told with gaps.
-fn piece_of(held: &Held, name: &str, next: u64, is_over: bool) -> (Option<OutputPiece>, bool) {
+/// The next piece of a stream from byte `next` on, and whether nothing comes after it. Output that grows faster than it can be
+/// reported is reported with gaps.
+fn piece_of(run: &Run, name: &str, next: u64, is_over: bool) -> (Option<OutputPiece>, bool) {
     let read = || -> io::Result<(Option<OutputPiece>, bool)> {
-        let file = File::open(held.dir.file(name))?;
+        let file = File::open(run.dir.file(name))?;
         let size = file.metadata()?.len();
         let start = next.max(size.saturating_sub(OUTPUT_KEPT_BYTES_MAX));
         let length = size.saturating_sub(start).min(OUTPUT_PIECE_BYTES_MAX as u64);

@@ -1,4 +1,4 @@
-//! What a job needs beside its inputs: directories of its own, authorities of the doors, a token.
+//! Prepares a run directory for its job: directories of its own, authorities of the doors, a token.
 
 use super::RunDir;
 use crate::identity::Identity;
@@ -36,7 +36,7 @@ impl RunDir {
     }
 
     /// Makes what the job needs beside its inputs: directories of its own, and a copy of the certificates in `authorities`.
-    pub fn furnish(&self, identity: &Identity, authorities: Option<&Path>) -> Result<()> {
+    pub fn prepare(&self, identity: &Identity, authorities: Option<&Path>) -> Result<()> {
         let make = || -> io::Result<()> {
             let [tmp, var_tmp] = self.temporary();
             for (part, mode) in [(self.scratch(), 0o700), (tmp, 0o1777), (var_tmp, 0o1777)] {
