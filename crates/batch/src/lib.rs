@@ -24,6 +24,7 @@ pub mod identity;
 mod output;
 mod output_report;
 mod outputs;
+mod processors;
 mod remove;
 pub mod room;
 mod run;

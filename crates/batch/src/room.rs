@@ -5,6 +5,7 @@ mod shared;
 
 use crate::{
     output_report,
+    processors::Processors,
     run::{self, Run},
     run_dir::RunStore,
     sandbox::probe,
@@ -39,8 +40,9 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<
     let store = RunStore::open(&config.directory)?;
     let finding = probe(&config.shepherd, store.directory(), &config.hidden);
     let users = Users::new(config.users.clone(), finding, &store.identities()?);
+    let processors = Processors::of_this_process();
     let (runs, door, keys) = Default::default();
-    let shared = Arc::new(Shared { config, control, store, users, stop, runs, door, keys });
+    let shared = Arc::new(Shared { config, control, store, users, processors, stop, runs, door, keys });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -59,6 +61,9 @@ impl Room {
         for (dir, order) in self.shared.store.all()? {
             info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "resumed a run that \
                 was in progress before the restart");
+            if let Some(order) = dir.run_order()? {
+                self.shared.processors.restore(dir.id(), order.processors);
+            }
             let run = Run::new(dir, order, self.shared.config.log_bytes);
             self.start(run)?;
         }
@@ -125,7 +130,7 @@ impl Room {
             worker: config.name.clone(),
             cpus: config.cpus,
             memory_bytes: config.memory_bytes,
-            not_enforced: self.shared.users.not_enforced(config.cgroup.as_deref(), None),
+            not_enforced: self.shared.users.not_enforced(config.cgroup_parents().can_enforce(), None),
             runs: self.shared.runs().keys().copied().collect(),
             users: self.shared.users.job_users(),
         };

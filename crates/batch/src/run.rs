@@ -215,6 +215,7 @@ fn vanished(shared: &Shared, run: &Run) -> Result<Next> {
 fn remove(shared: &Shared, run: &Run) -> Result<()> {
     let identity = run.identity()?;
     shared.store.remove(&run.dir)?;
+    shared.processors.release(run.id());
     if let Some(identity) = identity {
         shared.users.release(&identity);
     }

@@ -1,7 +1,7 @@
 //! The users whose jobs a worker runs, and its pool of slot users.
 
 use crate::{
-    cgroup,
+    cgroup::{self, Enforced},
     identity::{
         self, Choice, Identity, Kind, NOT_ROOT_HINT, STAYS_HINT, UNKNOWN_HINT, UserPolicy, WorkerIdentity,
         account, decide,
@@ -130,10 +130,10 @@ impl Users {
     }
 
     /// Limits that cannot be enforced for jobs of `kind`, in words; for those of any kind without it.
-    pub(crate) fn not_enforced(&self, cgroup: Option<&Path>, kind: Option<Kind>) -> Vec<String> {
-        let mut found = cgroup::not_enforced(cgroup);
+    pub(crate) fn not_enforced(&self, enforced: Enforced, kind: Option<Kind>) -> Vec<String> {
+        let mut found = cgroup::not_enforced(enforced);
         let is_own = kind.is_none_or(|kind| kind == Kind::Own);
-        if !cgroup::can_hold_processes(cgroup) {
+        if !enforced.processes {
             if is_own && self.own.uid == 0 {
                 found.push("processes: root may start as many as it wants".to_owned());
             }

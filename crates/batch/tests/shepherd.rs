@@ -47,6 +47,18 @@ fn a_job_starts_with_no_signal_blocked_and_can_be_stopped_by_a_closed_pipe() {
     assert_eq!(mask("SigIgn:") & sigpipe, 0);
 }
 
+/// Affinity binds it everywhere, a group so that it cannot free itself; both show in the same line.
+#[test]
+fn a_job_has_the_processors_that_it_was_given() {
+    let mut order = order(&["grep", "Cpus_allowed_list", "/proc/self/status"]);
+    order.processors = vec![0];
+    let (exit, run) = run(&order);
+    assert_eq!(exit, JobExit::Code(0));
+    assert_eq!(run.dir.tail("stdout"), "Cpus_allowed_list:\t0\n");
+    order.processors = vec![1023];
+    assert_eq!(self::run(&order).0, JobExit::Code(0), "a processor that is gone keeps no job from running");
+}
+
 #[test]
 fn a_signal_is_reported_as_such() {
     assert_eq!(run(&shell("kill -9 $$")).0, JobExit::Signal(9));

@@ -1,6 +1,10 @@
 //! The configuration of a worker.
 
-use crate::{identity::UserPolicy, sandbox::Limits};
+use crate::{
+    cgroup::{Parents, V1Parents},
+    identity::UserPolicy,
+    sandbox::Limits,
+};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// The configuration of a worker.
@@ -26,6 +30,8 @@ pub struct WorkerConfig {
     pub environment: BTreeMap<String, String>,
     /// Where control groups may be made; [`crate::cgroup::find`] looks for such a place.
     pub cgroup: Option<PathBuf>,
+    /// Where groups of other hierarchies of version 1 may be made; found by [`crate::cgroup::find_v1`].
+    pub cgroup_v1: V1Parents,
     /// Whom jobs run as.
     pub users: UserPolicy,
     /// What a job may use.
@@ -36,4 +42,10 @@ pub struct WorkerConfig {
     pub hidden: Vec<PathBuf>,
     /// A directory with certificates of authorities, of which jobs get a copy, named by `X509_CERT_DIR`.
     pub authorities: Option<PathBuf>,
+}
+
+impl WorkerConfig {
+    pub(crate) fn cgroup_parents(&self) -> Parents<'_> {
+        Parents { main: self.cgroup.as_deref(), v1: &self.cgroup_v1 }
+    }
 }

@@ -1,7 +1,7 @@
 //! What the room and its runs share, and how long they wait.
 
 use super::config::WorkerConfig;
-use crate::{run::Run, run_dir::RunStore, users::Users};
+use crate::{processors::Processors, run::Run, run_dir::RunStore, users::Users};
 use base::{Failure, Result};
 use client::{Control, Stop};
 use std::{
@@ -25,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     pub(crate) store: RunStore,
     pub(crate) users: Users,
+    pub(crate) processors: Processors,
     pub(super) stop: Stop,
     /// A short lock, never held during I/O.
     pub(super) runs: Mutex<BTreeMap<JobRun, Arc<Run>>>,

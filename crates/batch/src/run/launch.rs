@@ -52,7 +52,7 @@ fn report_start(shared: &Shared, run: &Run) -> Result<bool> {
     let start = JobStarted {
         run: id,
         run_as: identity.map(|identity| identity.name),
-        not_enforced: shared.users.not_enforced(shared.config.cgroup.as_deref(), kind),
+        not_enforced: shared.users.not_enforced(shared.config.cgroup_parents().can_enforce(), kind),
     };
     match shared.ask(move |control| control.call(&start)) {
         Some(Ok(_)) => Ok(true),

@@ -50,6 +50,8 @@ pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Resu
         grace: GRACE,
         memory_bytes: spec.resources.memory_bytes,
         cgroup: shared.config.cgroup.clone(),
+        cgroup_v1: shared.config.cgroup_v1.clone(),
+        processors: shared.processors.assign(run.id(), spec.resources.cpus),
         confinement: Some(Confinement {
             identity: identity.clone(),
             namespaces: shared.users.finding().namespaces,

@@ -1,7 +1,13 @@
 //! Ends the processes that a dead shepherd left behind.
 
 use super::{LOOK_PAUSE, Run};
-use crate::{cgroup::Cgroup, identity::Kind, room::Shared, shepherd, tree};
+use crate::{
+    cgroup::{Cgroup, GroupLimits},
+    identity::Kind,
+    room::Shared,
+    run_dir::RunOrder,
+    shepherd, tree,
+};
 use base::Result;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -14,9 +20,8 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) fn sweep(shared: &Shared, run: &Run) -> Result<()> {
     // Without its directory, or with one of a job's making, what we would do today.
     let order = run.dir.run_order().ok().flatten().filter(|_| run.is_there());
-    let parent = order.map_or_else(|| shared.config.cgroup.clone(), |order| order.cgroup);
-    let group =
-        parent.and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&run.dir), (0, u64::MAX)).ok());
+    let parents = order.as_ref().map_or_else(|| shared.config.cgroup_parents(), RunOrder::cgroup_parents);
+    let group = Cgroup::make(parents, &shepherd::cgroup_name(&run.dir), &GroupLimits::default());
     // A slot user has this job and nothing else.
     let slot = run.identity()?.filter(|identity| identity.kind == Kind::Slot).map(|identity| identity.uid);
     let since = Instant::now();

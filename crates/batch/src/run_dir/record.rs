@@ -1,6 +1,9 @@
 //! What the files of a run say: what the shepherd runs, who it is, how the job ended.
 
-use crate::sandbox::Confinement;
+use crate::{
+    cgroup::{Parents, V1Parents},
+    sandbox::Confinement,
+};
 use base::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -20,11 +23,23 @@ pub struct RunOrder {
     pub grace: Millis,
     /// Bytes of memory; 0 for no limit.
     pub memory_bytes: u64,
-    /// Where a control group may be made.
+    /// Where a control group may be made: of version 2, or of the memory hierarchy of version 1.
     pub cgroup: Option<PathBuf>,
+    /// Where groups of other hierarchies of version 1 may be made.
+    #[serde(default)]
+    pub cgroup_v1: V1Parents,
+    /// Processors that the job is bound to; none: all of the host.
+    #[serde(default)]
+    pub processors: Vec<u32>,
     /// How far the job is kept from everything else; not in runs of older releases.
     #[serde(default)]
     pub confinement: Option<Confinement>,
+}
+
+impl RunOrder {
+    pub(crate) fn cgroup_parents(&self) -> Parents<'_> {
+        Parents { main: self.cgroup.as_deref(), v1: &self.cgroup_v1 }
+    }
 }
 
 /// Who runs it.

@@ -25,6 +25,7 @@ pub(crate) use probe::{Finding, probe};
 pub(crate) use stages::{become_job, init, sandbox};
 
 use crate::{
+    cgroup::Enforced,
     identity::Identity,
     run_dir::{RunDir, RunOrder},
 };
@@ -107,10 +108,8 @@ pub(crate) struct Plan {
     pub(crate) run_dir: PathBuf,
     /// Who started the stage `sandbox`.
     pub(crate) shepherd: i32,
-    /// A control group holds the memory of the whole job.
-    pub(crate) holds_memory: bool,
-    /// A control group holds the number of its processes.
-    pub(crate) holds_processes: bool,
+    /// What control groups enforce for the whole job.
+    pub(crate) enforced: Enforced,
 }
 
 /// What a stage tells the shepherd.

@@ -2,6 +2,7 @@
 
 use super::{Confinement, Limits, Namespaces, Plan, Report, StageFile};
 use crate::{
+    cgroup::{Enforced, V1Parents},
     identity::Identity,
     run_dir::{RunDir, RunOrder},
 };
@@ -58,6 +59,8 @@ fn try_out(program: &Path, directory: &Path, hidden: &[PathBuf], namespaces: Nam
             grace: Millis(0),
             memory_bytes: 0,
             cgroup: None,
+            cgroup_v1: V1Parents::default(),
+            processors: Vec::new(),
             confinement: None,
         },
         confinement: Confinement {
@@ -68,8 +71,7 @@ fn try_out(program: &Path, directory: &Path, hidden: &[PathBuf], namespaces: Nam
         },
         run_dir: path.clone(),
         shepherd: getpid().as_raw_nonzero().get(),
-        holds_memory: false,
-        holds_processes: false,
+        enforced: Enforced::default(),
     };
     let file = StageFile::make(&dir, &plan)?;
     let status = Command::new(program)

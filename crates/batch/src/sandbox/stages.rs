@@ -4,6 +4,7 @@ use super::{Plan, Report, StageFile, execute, mounts};
 use crate::{
     cgroup,
     identity::{Identity, Kind},
+    processors,
     run_dir::RunDir,
     shepherd::{Stage, cgroup_name, stage_command},
 };
@@ -95,13 +96,11 @@ pub(crate) fn sandbox() -> i32 {
         umask(Mode::from_bits_truncate(JOB_UMASK));
         // Refused only if we lead a session already.
         let _ = setsid();
-        if let Some(parent) = &plan.order.cgroup {
-            let dir = RunDir::at(&plan.run_dir)?;
-            cgroup::join(parent, &cgroup_name(&dir)).map_err(|cause| {
-                dir.failed("join its control group", &cause)
-                    .hint(format!("the worker must be allowed to make groups in {}", parent.display()))
-            })?;
-        }
+        let dir = RunDir::at(&plan.run_dir)?;
+        cgroup::join(plan.order.cgroup_parents(), &cgroup_name(&dir)).map_err(|cause| {
+            dir.failed("join its control groups", &cause)
+                .hint("the worker must be allowed to move processes into the groups that it makes")
+        })?;
         leave_namespaces(&plan)?;
         bind_to_parent()?;
         if !is_child_of(plan.shepherd) {
@@ -213,6 +212,10 @@ fn prepare(plan: &Plan) -> Result<()> {
     let _ = setsid();
     SigSet::empty().thread_set_mask().map_err(refused("unblock signals"))?;
     set_limits(plan)?;
+    if !plan.order.processors.is_empty() {
+        // Fails where a processor is gone since: then the job has those that its group leaves it.
+        let _ = processors::bind_to(&plan.order.processors);
+    }
     drop_bounding_set();
     if identity.kind != Kind::Own {
         become_user(identity)?;
@@ -256,13 +259,13 @@ fn become_user(identity: &Identity) -> Result<()> {
 
 fn set_limits(plan: &Plan) -> Result<()> {
     let both = |bytes: u64| Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    if plan.order.memory_bytes > 0 && !plan.holds_memory {
+    if plan.order.memory_bytes > 0 && !plan.enforced.memory {
         // Data, not address space: what is reserved and never touched does no harm.
         setrlimit(Resource::Data, both(plan.order.memory_bytes)).map_err(system("limit memory"))?;
     }
     let limits = plan.confinement.limits;
     limit_to(Resource::Fsize, limits.scratch_bytes, "limit the size of files")?;
-    if !plan.holds_processes {
+    if !plan.enforced.processes {
         limit_to(Resource::Nproc, limits.processes, "limit processes")?;
     }
     // The daemon has raised its own; programs that use `select` break with numbers beyond this.

@@ -2,7 +2,7 @@
 
 use super::{LOOK_EVERY, Stage, append, cgroup_name, stage_command, who_am_i};
 use crate::{
-    cgroup::{self, Cgroup},
+    cgroup::{self, Cgroup, Enforced, GroupLimits},
     run_dir::{ExitRecord, RunDir, RunOrder, Started},
     sandbox::{Confinement, Plan, Report, StageFile},
     scratch::{Scratch, measure},
@@ -43,25 +43,21 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         confinement.ok_or_else(|| Failure::internal("the order does not name the user to run it as"))?;
     set_child_subreaper(Some(getpid())).map_err(|cause| system("become subreaper", cause))?;
     let signals = block_signals().map_err(|cause| dir.failed("block signals", &cause.into()))?;
-    let name = cgroup_name(dir);
-    let limits = (order.memory_bytes, confinement.limits.processes);
-    let group = order.cgroup.as_deref().and_then(|parent| Cgroup::make(parent, &name, limits).ok());
-    let holds_memory = group.as_ref().is_some_and(Cgroup::holds_memory);
-    let holds_processes = group.as_ref().is_some_and(Cgroup::holds_processes);
+    let group = make_group(dir, order, &confinement);
+    let enforced = group.as_ref().map_or_else(Enforced::default, Cgroup::enforced);
     let (me, start_ticks) = who_am_i();
     dir.set_started(&Started {
         pid: me,
         start_ticks,
         at: Timestamp::from_system(SystemTime::now()),
-        holds_memory,
+        holds_memory: enforced.memory,
     })?;
     let plan = Plan {
         order: order.clone(),
         confinement: confinement.clone(),
         run_dir: dir.path().to_owned(),
         shepherd: me,
-        holds_memory,
-        holds_processes,
+        enforced,
     };
     let stages = StageFile::make(dir, &plan)?;
     let outputs = [append(dir, "stdout")?, append(dir, "stderr")?];
@@ -87,7 +83,7 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     Ok(ExitRecord {
         exit: supervisor.exit(ended_by)?,
         usage: usage(wall),
-        not_enforced: if order.memory_bytes > 0 && !holds_memory {
+        not_enforced: if order.memory_bytes > 0 && !enforced.memory {
             vec![cgroup::NO_MEMORY.to_owned()]
         } else {
             Vec::new()
@@ -95,6 +91,16 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         left_behind,
         by: None,
     })
+}
+
+/// Makes the control group of the job, where the host allows it.
+fn make_group(dir: &RunDir, order: &RunOrder, confinement: &Confinement) -> Option<Cgroup> {
+    let limits = GroupLimits {
+        memory_bytes: order.memory_bytes,
+        processes: confinement.limits.processes,
+        processors: &order.processors,
+    };
+    Cgroup::make(order.cgroup_parents(), &cgroup_name(dir), &limits)
 }
 
 /// From here on these signals are read, not delivered. The stage `job` inherits that and undoes it.

@@ -10,6 +10,7 @@ mod support;
 use base::{Checksums, ErrorKind, JobId, Millis};
 use batch::{
     WorkerConfig,
+    cgroup::V1Parents,
     run_dir::{RunStore, Started},
     run_worker,
     sandbox::Limits,
@@ -73,6 +74,7 @@ impl Site {
                 ["FROM_SITE", "BOTH"].map(|name| (name.to_owned(), "site".to_owned())),
             ),
             cgroup: None,
+            cgroup_v1: V1Parents::default(),
             users: support::policy(),
             limits: Limits::default(),
             log_bytes: 64 << 10,

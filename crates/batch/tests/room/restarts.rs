@@ -6,6 +6,7 @@ use super::{
 };
 use base::{JobId, Millis};
 use batch::{
+    cgroup::V1Parents,
     identity::Identity,
     run_dir::{RunOrder, RunStore},
     sandbox::{Confinement, Limits},
@@ -139,6 +140,8 @@ fn staged(layout: Layout) -> String {
         grace: Millis(1000),
         memory_bytes: 0,
         cgroup: None,
+        cgroup_v1: V1Parents::default(),
+        processors: Vec::new(),
         confinement: Some(confinement),
     };
     let mut order = serde_json::to_value(&order).unwrap();

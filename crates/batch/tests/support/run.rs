@@ -3,6 +3,7 @@
 use super::{SHEPHERD, until};
 use base::{JobId, Millis};
 use batch::{
+    cgroup::V1Parents,
     identity::Identity,
     run_dir::{ExitRecord, Phase, RunDir, RunOrder, RunStore, Started},
     sandbox::{Confinement, Limits},
@@ -24,6 +25,8 @@ pub(crate) fn order(command: &[&str]) -> RunOrder {
         grace: Millis::from_seconds(10),
         memory_bytes: 0,
         cgroup: None,
+        cgroup_v1: V1Parents::default(),
+        processors: Vec::new(),
         confinement: Some(Confinement {
             identity: Identity::own(),
             namespaces: super::namespaces(),

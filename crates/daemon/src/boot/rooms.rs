@@ -132,6 +132,7 @@ impl RoomConfiguration<'_> {
             facility_of_owner: self.facility.1.clone(),
             environment: BTreeMap::new(),
             cgroup: batch::cgroup::find(),
+            cgroup_v1: batch::cgroup::find_v1(),
             users: self.users()?,
             limits: Limits {
                 scratch_bytes: wish.scratch.0,
