@@ -1,7 +1,7 @@
 //! CRC-32C of three pages at once.
 //!
-//! The instruction that adds eight bytes to a sum takes three cycles, but one can begin in each cycle: three independent
-//! sums take the time of one.
+//! The instruction that adds eight bytes to a sum takes three cycles, but the processor can begin one in each cycle. So
+//! three independent sums take the time of one.
 
 use crate::Crc32c;
 

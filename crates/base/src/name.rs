@@ -1,7 +1,7 @@
 //! The one rule for names of users and groups that come from outside: logins, headers, tokens, configuration, grants, quotas.
 //!
-//! Names travel in fields that have separators, are shown on terminals and written into logs, so they consist of letters and
-//! digits of any script and a few marks that user lists have: `.` `_` `-` `@` `+` `$`.
+//! Names stand in fields with separators, on terminals and in logs. So they consist of letters and digits of any script, and
+//! of a few marks that occur in user databases: `.` `_` `-` `@` `+` `$`.
 
 use crate::{Failure, Result, limits::NAME_BYTES_MAX};
 

@@ -1,12 +1,11 @@
 //! Which addresses a server may connect to when a client chooses the destination.
 //!
-//! A client that names the other end of a copy makes the server connect on its behalf, so it could use the server to reach
-//! what it cannot reach itself: services that trust their own host, metadata services of clouds, the link. The rule here is a
-//! pure function of the address that is connected to. Whoever connects asks it after the name was looked up, and for every
-//! redirect anew.
+//! A client that names the other end of a copy makes the server connect there. It could so use the server to reach services that
+//! it cannot reach itself: services that trust their own host, metadata services of clouds, the local link. The rule is a pure
+//! function of the address. The caller applies it after the name lookup, before it connects, and again for every redirect.
 //!
-//! Private ranges (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7) are allowed: computer centres use them
-//! for their storage.
+//! Private ranges (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7) are allowed, because computer centres use
+//! them for their storage.
 
 use crate::{Failure, Result};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

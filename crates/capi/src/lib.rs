@@ -1,10 +1,10 @@
 //! Remote file I/O for C and FORTRAN, after the POSIX calls.
 //!
-//! **Problem.** Programs in C and FORTRAN read local files with `open` and `read`; they should read remote ones with little
-//! change.
+//! **Problem.** Programs in C and FORTRAN read local files with `open` and `read`. They should read remote files with few
+//! changes.
 //!
-//! **Idea.** One call for each of POSIX, with the same arguments and `errno`. Raw pointers and `errno` stay in `calls` and
-//! `foreign`; everything else here is safe code that knows nothing of C but its numbers.
+//! **Idea.** Each POSIX call has a counterpart with the same arguments and `errno`. Raw pointers and `errno` stay in `calls`
+//! and `foreign`. All other code here is safe and uses only the numbers of C.
 //!
 //! **Start reading** with [`calls`]: `include/backplane/rfio.h` is generated from it. FORTRAN programs use the module in
 //! `fortran/rfio.f90`; `man/rfio.3` is the manual page.

@@ -71,8 +71,8 @@ pub(crate) fn leave_session() -> Result<()> {
 
 /// Starts the daemon in the background and waits until it answers.
 ///
-/// The child is this program with `--in-session`: it starts the new session itself and becomes the daemon, so the
-/// process id stays.
+/// The child is this program with `--in-session`. It starts the new session itself and then becomes the daemon, so its
+/// process id does not change.
 pub(crate) fn detach(directory: &Path, arguments: &[OsString]) -> Result<Endpoints> {
     let failed = |what: &str| {
         let what = what.to_owned();

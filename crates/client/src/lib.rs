@@ -1,10 +1,10 @@
 //! The clients of the facility: one that moves data by the XRootD protocol, and one for the management API.
 //!
-//! **Problem.** The command line, Python, C, and daemons of other hosts all read files and make calls; each would otherwise
-//! have its own way to reconnect, resume and verify.
+//! **Problem.** The command line, Python, C and daemons of other hosts all read files and make calls. Each would otherwise
+//! reconnect, resume and verify in its own way.
 //!
-//! **Idea.** One data mover for all of them: shared connections, many requests in flight, checksums of pages, resume after a
-//! failure. One management client, which makes typed calls.
+//! **Idea.** All of them share one data mover, with shared connections, many requests in flight, checksums of pages, and resume
+//! after a failure. They share one management client, which makes typed calls.
 //!
 //! **Start reading** with [`Control`] for calls, with [`xrd`] for data, with [`Facility`] for how a facility is found.
 

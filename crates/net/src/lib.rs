@@ -1,8 +1,8 @@
 //! Servers of sockets: listeners with limits, TLS, the session loop of the XRootD protocol, orderly shutdown.
 //!
-//! **Problem.** Clients may be slow, silent, many or hostile, and must not take a thread, memory or time from the others.
+//! **Problem.** Clients may be slow, silent, numerous or hostile. They must not take threads, memory or time from other clients.
 //!
-//! **Idea.** Idle sessions are async tasks without a buffer; active ones are served by a thread. Connections that have not
+//! **Idea.** An idle session is an async task without a buffer; a thread serves each active session. Connections that have not
 //! authenticated share one small budget. Every task belongs to a tree that is shut down from its root.
 //!
 //! **Start reading** with [`xrd`], the protocol, then [`listener`] and [`unproven`], the budget.

@@ -1,7 +1,7 @@
 //! A client of the XRootD protocol: connections shared by files and threads, many requests in flight.
 //!
-//! Deadlines are driven by progress: every byte that arrives starts a new one, and a server that says "the answer
-//! comes later" moves it. A file that is being read survives broken connections.
+//! Deadlines follow progress: every byte that arrives starts a new deadline, and a server that announces a later answer
+//! moves it. Reading a file continues after a broken connection.
 //!
 //! ```no_run
 //! use client::xrd::{File, FileSystem, Options, XrdUrl};

@@ -1,7 +1,7 @@
 //! Executes calls in groups, each committed once: on the head's thread, or on the thread of a caller when no other is executing.
 //!
-//! The technique is *flat combining* (Hendler, Incze, Shavit, Tzafrir, 2010): callers publish their calls in a list, and the
-//! thread that gets the lock executes all of them as one group. One commit for the whole group is the *group commit* of databases.
+//! The technique is *flat combining* (Hendler, Incze, Shavit, Tzafrir, 2010). Callers publish their calls in a list, and the thread
+//! that gets the lock executes all of them as one group. One commit for the whole group is the *group commit* of databases.
 
 use crate::{
     Core,

@@ -1,8 +1,9 @@
-//! The trash: what was removed is kept for a while, and goes when its time is over or its room is needed.
+//! The trash: removed files stay for a while, and go when their time is over or their space is needed.
 //!
-//! A removed file keeps its node, replicas and copies, under a directory that no path leads to (see [`crate::store::TRASH`]).
-//! Overwritten content gets a new node there. Nobody pays for it, because it is kept without having been asked for; in return
-//! it gives way to everything: a write that needs room, low water, and a file removed later when the trash has its share.
+//! A removed file keeps its node, replicas and copies. The node moves to a directory that has no path
+//! ([`crate::store::TRASH`]). Overwritten content gets a new node there. The trash is not charged to users, because they did not
+//! ask for it. In return its files go first: for a write that needs space, at low water, and, once the trash is full, for a file
+//! that was removed later.
 
 mod calls;
 

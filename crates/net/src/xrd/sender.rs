@@ -1,7 +1,7 @@
 //! Bytes on their way out: headers and small data in one arena, file data by reference.
 //!
-//! Many answers leave in one system call. Data of immutable files never pass through this process: the kernel takes
-//! them from the page cache, either where they are mapped (many small pieces) or by `sendfile` (large ones).
+//! One system call sends many answers. Data of immutable files never pass through the memory of this process. The kernel takes
+//! them from the page cache: many small pieces from the mapped file, large pieces by `sendfile`.
 
 use super::{
     Counters, OpenFile,

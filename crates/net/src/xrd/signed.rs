@@ -1,9 +1,8 @@
 //! Signed requests (spec/xrootd.md §8.3).
 //!
-//! This server never demands signatures: tokens come over TLS, which protects every byte. A client that signs
-//! nevertheless has no key to sign with, so its signature is a hash; that is checked, which finds damage. Signatures
-//! that were made with a key of other servers' protocols cannot be checked here and are passed over, as servers of the
-//! field do that demand none.
+//! This server demands no signatures: tokens come over TLS, which protects every byte. A client that signs nevertheless has no
+//! key, so its signature is a hash. The server checks the hash and so finds damage. It cannot check signatures that were made
+//! with a key of other servers' protocols, and ignores them, as servers of the field do that demand no signatures.
 
 use wire::xrd::{BadSignature, RequestHeader, Sigver};
 

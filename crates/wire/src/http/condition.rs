@@ -56,7 +56,7 @@ impl Conditions<'_> {
             && self.if_unmodified_since.is_none()
     }
 
-    /// Evaluates the fields against what is there now, if anything; `is_read` is true for `GET` and `HEAD`.
+    /// Evaluates the fields against the present content, if there is any; `is_read` is true for `GET` and `HEAD`.
     ///
     /// ```
     /// use wire::http::{Conditions, Verdict};

@@ -1,8 +1,8 @@
 //! Where requests begin and end in the bytes of a connection (RFC 9112 §3, §6 and §7).
 //!
-//! Two readers that disagree about it take a part of one request for another one, and the library that serves HTTP forgives
-//! more than one may: it drops a fragment of the target, and takes one of two lengths. [`Framing`] reads beside it and finds
-//! what must be refused; bodies it only counts, so that it knows where the next head begins.
+//! If two readers disagree about it, one takes a part of a request for another request. The library that serves HTTP is too
+//! lenient: it drops a fragment of the target and accepts one of two lengths. [`Framing`] reads the same bytes and finds the
+//! requests that must be refused. It only counts the bytes of bodies, to know where the next head begins.
 
 /// Bytes of a line that are looked at: the fields that matter here are short.
 const LINE_BYTES_KEPT: usize = 256;

@@ -8,8 +8,8 @@ const PREFIX: &str = "transferheader";
 /// Media type of the answer to a copy.
 pub const MARKER_TYPE: &str = "text/perf-marker-stream";
 
-/// The name under which a field is passed on; none if it is not meant for the other server, or must not be set by
-/// others because it describes the message or the connection itself.
+/// The name under which a field is sent to the other server. `None`: the field is not for that server, or it describes
+/// the message or the connection, so that clients must not set it.
 ///
 /// ```
 /// use wire::http::tpc::passed_on;

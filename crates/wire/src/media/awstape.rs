@@ -1,8 +1,8 @@
 //! Virtual cartridges: AWSTAPE (`spec/tape.md` §1).
 //!
-//! An image is a run of chunks, each six bytes of header and up to 65,535 bytes of data. One or several chunks make a
-//! block, an empty chunk with its own flag is a tape mark. [`Scanner`] walks an image by its headers alone, so that a
-//! reader seeks over the data; [`join`] takes the data of one block out of its chunks.
+//! An image is a sequence of chunks. Each has six bytes of header and up to 65,535 bytes of data. One or several chunks
+//! make a block. An empty chunk with a flag of its own is a tape mark. [`Scanner`] reads only the headers of an image, so
+//! that a reader seeks over the data. [`join`] takes the data of one block out of its chunks.
 
 use base::{ErrorKind, Failure};
 
@@ -217,11 +217,11 @@ impl Object {
     }
 }
 
-/// Walks an image chunk by chunk, by the headers alone.
+/// Walks an image chunk by chunk and reads only the headers.
 ///
-/// The caller reads six bytes at [`Scanner::next_header`], gives them to [`Scanner::take`], and goes on until the
-/// former says `None` (the image ends where an object ends) or either fails. After a failure the prefix that ends at
-/// [`Scanner::readable_bytes`] is whole.
+/// The caller reads six bytes at [`Scanner::next_header`] and gives them to [`Scanner::take`]. It repeats this until
+/// `next_header` returns `None`, because the image ends where a block or a tape mark ends, or until either fails. After
+/// a failure the image is complete up to [`Scanner::readable_bytes`].
 #[derive(Debug, Clone)]
 pub struct Scanner {
     image_bytes: u64,
@@ -320,8 +320,8 @@ pub fn scan(image: &[u8]) -> (Vec<Object>, Option<AwstapeError>) {
 
 /// Appends the data of the block whose chunks fill `extent` to `block`.
 ///
-/// `offset` is where `extent` begins in the image; it only names the place in errors. The chunks are checked again, so
-/// that an image that changed after it was scanned is noticed.
+/// `offset` is where `extent` begins in the image; only errors use it. The chunks are checked again: the image may have
+/// changed after it was scanned.
 pub fn join(extent: &[u8], offset: u64, block: &mut Vec<u8>) -> Result<(), AwstapeError> {
     let torn = AwstapeError::Torn { offset, image_bytes: offset + extent.len() as u64 };
     let mut at = 0;

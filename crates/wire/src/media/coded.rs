@@ -1,7 +1,7 @@
-//! Coded files: how they are cut into pieces, pieces into cells, and what each cell says of itself (spec/coded.md).
+//! Coded files: how a file is cut into pieces, a piece into cells, and the tail of each cell (spec/coded.md).
 //!
-//! Each cell ends with a tail that says what it is and has a checksum, so what is damaged or misplaced is found before it is
-//! used, whichever part of a file is read.
+//! The tail names the cell and has its checksum. So a reader of any part of a file finds a damaged or misplaced cell before it
+//! uses the content.
 
 use crate::control::PIECES_MAX;
 use base::{Crc32c, Failure, FileId, Result, limits::OBJECT_BYTES_MAX};

@@ -1,7 +1,7 @@
 //! Pages with checksums, as page reads and writes carry them (spec/xrootd.md §6).
 //!
-//! A page is 4096 bytes of the file, aligned; a range that starts or ends inside a page has a short first or last one.
-//! On the wire each page follows its CRC-32C in four bytes, big endian.
+//! A page is 4096 aligned bytes of the file. A range that starts or ends inside a page has a short first or last page.
+//! On the wire each page follows its CRC-32C, which has four bytes, big endian.
 
 use super::frame::{Malformed, u32_at};
 use base::Crc32c;

@@ -1,8 +1,8 @@
-//! Third-party copies of the field: what the opaque parts of two opens say to each other (spec/xrootd.md §9).
+//! Third-party copies of the field: the keys in the opaque parts of the opens (spec/xrootd.md §9).
 //!
-//! The client opens the destination with `tpc.key`, `tpc.src` and where the file is there; the destination's first
-//! sync makes it open the source with the same key and who asked (`tpc.org`). Meanwhile the client opens the source
-//! with the key and who will come (`tpc.dst`): the source lets the copy begin when both have come.
+//! The client opens the destination with `tpc.key`, `tpc.src` and the path at the source. After the client's first sync
+//! the destination opens the source with the same key and the name of the client (`tpc.org`). Meanwhile the client opens
+//! the source with the key and the name of the destination (`tpc.dst`). The copy begins when the source has both opens.
 
 use super::{Opaque, Target};
 use base::{Failure, FilePath, Result};

@@ -59,11 +59,11 @@ impl CreateOptions {
 
 /// An open file. Threads may use it at the same time.
 ///
-/// A file that is read survives broken connections and restarts of its server: it is opened again and the transfer goes
-/// on where it stopped, as long as the file is still the same. A file that is written does not: what was not closed is
-/// given up by the server. Dropped without [`File::close`] a file that is being written is abandoned.
+/// Reading continues after broken connections and restarts of the server: the file is opened again, and the transfer goes
+/// on where it stopped, as long as the file has not changed. Writing does not continue, because the server discards a file
+/// that was not closed. If it is dropped without [`File::close`], a file that is being written is discarded.
 ///
-/// After a fork a file that is read goes on in the child, on connections of its own.
+/// After a fork the child can go on reading, on connections of its own.
 #[derive(Debug)]
 pub struct File {
     core: Arc<Core>,

@@ -1,7 +1,8 @@
-//! Free space for what is being made: what eviction frees counts as soon as it is decided, and a write that grows asks for more.
+//! Free space for objects that are being written.
 //!
-//! A pool of files that are safe on tape is not full: they are evicted when somebody writes. The disk server deletes them a moment
-//! later; it waits for that itself, with a deadline, and asks here again ([`FreeSpace`]).
+//! A pool whose files are safe on tape is not full: the head evicts them when a client writes. It counts their space as free at
+//! once. The disk server deletes them a moment later, waits for that with a deadline, and asks again ([`FreeSpace`]). A write that
+//! grows asks for more space in the same way.
 
 use crate::{
     Apply, Context, Core,

@@ -172,7 +172,7 @@ pub fn parse_place(field: &str) -> Result<Place> {
     })
 }
 
-/// What of a URL or request target may stand in messages and logs: no query, where tokens are, and no password.
+/// The part of a URL or request target that messages and logs may show: no query, which may have tokens, and no password.
 ///
 /// ```
 /// use wire::http::dav::speakable;

@@ -1,7 +1,7 @@
-//! Bodies of `PROPFIND`, and what those of `PROPPATCH` have in common with them.
+//! Bodies of `PROPFIND`, and the parts that bodies of `PROPPATCH` share with them.
 //!
-//! Strict: the body is UTF-8, well-formed, has one root, no document type and no unbound prefix. What the schema does
-//! not know is skipped, as RFC 4918 §17 demands.
+//! The parser is strict: a body is UTF-8 and well-formed, has one root, no document type and no unbound prefix. It skips
+//! elements that the schema does not have, as RFC 4918 §17 demands.
 
 use super::{
     DAV_BODY_BYTES_MAX, LiveProperty, PROPERTIES_MAX, PropertyName,

@@ -1,8 +1,8 @@
 //! Tape labels: ASCII user labels (AUL) as CASTOR and CTA write them (`spec/tape.md` §2).
 //!
-//! A label is one block of 80 ASCII characters. VOL1 names the volume; HDR1, HDR2 and UHL1 stand before the data of
-//! every file, EOF1, EOF2 and UTL1 behind it. Header and trailer have the same fields, so one type serves both and
-//! [`Side`] tells them apart. [`FileLabels`] makes all six of a file and checks all six when it is read.
+//! A label is one block of 80 ASCII characters. VOL1 names the volume. HDR1, HDR2 and UHL1 stand before the data of every
+//! file, EOF1, EOF2 and UTL1 after it. Header and trailer have the same fields, so they share one type, and [`Side`] tells
+//! them apart. [`FileLabels`] makes the six labels of a file, and checks them when the file is read.
 
 mod date;
 mod fields;

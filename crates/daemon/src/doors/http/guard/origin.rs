@@ -1,9 +1,12 @@
 //! Refuses what a web page of another site makes a browser send.
 //!
-//! A browser on this host reaches the doors as its user does, and runs the pages of strangers. Three things betray them:
-//! the `Host` field holds the name under which the page was found, also if that name was made to mean a loopback address
-//! later (DNS rebinding); `Origin` and `Sec-Fetch-Site` say where the page is from (Fetch standard, Fetch Metadata), and
-//! so does `Referer`. Other programs send the name by which they reach the door, and none of the rest.
+//! A browser on this host reaches the doors as its user does, and it runs pages of other sites. Three signs tell their requests:
+//!
+//! - `Host` has the name of the page's site, also if that name was pointed to a loopback address later (DNS rebinding);
+//! - `Origin` and `Sec-Fetch-Site` name the site of the page (Fetch standard, Fetch Metadata);
+//! - so does `Referer`.
+//!
+//! Other programs send the name by which they reach the door, and none of the other fields.
 
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode, Version, header, uri::Authority};
 use base::Failure;

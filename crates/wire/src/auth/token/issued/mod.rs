@@ -1,11 +1,16 @@
 //! Bearer tokens of other issuers: WLCG profile 1.x and SciTokens, signed with RS256 or ES256 (RFC 7518 §3).
 //!
-//! A token is taken apart ([`Presented`]), its issuer's keys are found ([`KeySet`]), its signature, times, version and
-//! audience are checked ([`Presented::verify`]), and the issuer's table says whom it makes of it ([`Issuer::admit`]). The
-//! key says which algorithm is used, never the token. Nothing here asks anybody: keys and the time are arguments.
+//! Four steps lead from a token to a user:
 //!
-//! Rules are those of the common JWT profile of WLCG 1.3 and of the claims and scopes language of SciTokens; where both
-//! leave something open, what the servers of the field do.
+//! 1. [`Presented`] parses the token;
+//! 2. the caller finds the keys of its issuer ([`KeySet`]);
+//! 3. [`Presented::verify`] checks signature, times, version and audience;
+//! 4. [`Issuer::admit`] maps the subject to a user by the issuer's table.
+//!
+//! The key determines the algorithm, never the token. Nothing here does I/O: keys and the time are arguments.
+//!
+//! The rules are those of the common JWT profile of WLCG 1.3 and of the claims and scopes language of SciTokens. Where both leave
+//! a choice, the code does as the servers of the field do.
 
 mod claims;
 mod issuer;
