@@ -1,18 +1,23 @@
 //! Chains and passes over them.
 
-use crate::{failure::OrRaise, source};
-use base::Result;
-use ntuple::{Array, Axis, Bins, ColumnCache, Histogram, HistogramSpec, Plan, RunOptions, Values};
-use pyo3::{
-    prelude::*,
-    types::{PyByteArray, PyList, PyTuple},
+use crate::{
+    failure::OrRaise,
+    part::{self, ColumnOf, Description},
+    results::{array_bytes, bins_bytes, sums_bytes},
+    source,
 };
+use base::Result;
+use ntuple::{Axis, ColumnCache, HistogramSpec, Plan, Progress, RowGroups, RunOptions};
+use pyo3::{prelude::*, types::PyList};
 use std::ops::ControlFlow;
 
 /// Several files as one table.
 #[pyclass(frozen, module = "backplane._core")]
 pub(crate) struct Chain {
-    chain: ntuple::Chain,
+    pub(crate) chain: ntuple::Chain,
+    /// Where the files are that have entries, in their order.
+    places: Vec<String>,
+    user: String,
 }
 
 /// A tuple `(bins, low, high)`, a tuple `(low, bins)` of integers, or a list of edges.
@@ -49,6 +54,52 @@ impl Chain {
         }
         Ok(plan)
     }
+
+    fn whole_plan(
+        &self,
+        (definitions, filters): (&Definitions, &[String]),
+        histograms: Vec<HistogramRequest>,
+        arrays: &[String],
+    ) -> Result<Plan> {
+        let mut plan = self.plan(definitions, filters)?;
+        for (axes, cut, weight) in histograms {
+            let axes =
+                axes.into_iter().map(|(expr, axis)| Ok((expr, axis.axis()?))).collect::<Result<_>>()?;
+            plan.histogram(HistogramSpec { axes, cut, weight })?;
+        }
+        for expr in arrays {
+            plan.array(expr)?;
+        }
+        Ok(plan)
+    }
+}
+
+/// Runs a pass without the interpreter. Several times a second it is asked for signals, and told entries done and total.
+fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    run: impl FnOnce(&mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<T> + Send,
+) -> PyResult<T> {
+    let mut raised = None;
+    let outcome = py.detach(|| {
+        run(&mut |now| {
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                progress.map_or(Ok(()), |call| call.call1(py, (now.done, now.total)).map(drop))
+            });
+            match told {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(exception) => {
+                    raised.get_or_insert(exception);
+                    ControlFlow::Break(())
+                }
+            }
+        })
+    });
+    match raised {
+        Some(exception) => Err(exception),
+        None => outcome.or_raise(py),
+    }
 }
 
 #[pymethods]
@@ -57,10 +108,47 @@ impl Chain {
     #[new]
     fn new(py: Python<'_>, places: Vec<String>, user: &str) -> PyResult<Self> {
         let open = || {
-            let sources = places.iter().map(|place| source::open(place, user)).collect::<Result<_>>()?;
-            ntuple::Chain::open(sources)
+            let sources = places.iter().map(|place| source::open(place, user)).collect::<Result<Vec<_>>>()?;
+            let chain = ntuple::Chain::open(sources.clone())?;
+            let places = part::places_of(&chain, &sources, &places)?;
+            Ok(Self { chain, places, user: user.to_owned() })
         };
-        Ok(Self { chain: py.detach(open).or_raise(py)? })
+        py.detach(open).or_raise(py)
+    }
+
+    /// Opens some files of a chain that another process described: place and version of each, and columns.
+    #[staticmethod]
+    fn part(
+        py: Python<'_>,
+        files: Vec<(String, String)>,
+        columns: Vec<ColumnOf>,
+        refused: Vec<(String, String)>,
+        user: &str,
+    ) -> PyResult<Self> {
+        let open = || {
+            let chain = part::open(&files, columns, refused, user)?;
+            let places = files.into_iter().map(|(place, _)| place).collect();
+            Ok(Self { chain, places, user: user.to_owned() })
+        };
+        py.detach(open).or_raise(py)
+    }
+
+    /// What another process needs to open parts of this chain: place, version and rows of row groups of each file; columns;
+    /// columns that cannot be used.
+    fn describe(&self) -> Description {
+        part::describe(&self.chain, &self.places)
+    }
+
+    /// Row groups with the packets that they belong to: packet, file, first row group, and that after the last.
+    fn packets(&self) -> Vec<(usize, usize, usize, usize)> {
+        let packets = self.chain.packets().into_iter();
+        packets.map(|one| (one.packet, one.file, one.groups.start, one.groups.end)).collect()
+    }
+
+    /// On whose behalf files are read.
+    #[getter]
+    fn user(&self) -> &str {
+        &self.user
     }
 
     /// Rows of all files.
@@ -117,43 +205,13 @@ impl Chain {
         threads: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let make_plan = || {
-            let mut plan = self.plan(&definitions, &filters)?;
-            for (axes, cut, weight) in histograms {
-                let axes =
-                    axes.into_iter().map(|(expr, axis)| Ok((expr, axis.axis()?))).collect::<Result<_>>()?;
-                plan.histogram(HistogramSpec { axes, cut, weight })?;
-            }
-            for expr in arrays {
-                plan.array(&expr)?;
-            }
-            Ok(plan)
-        };
+        let make_plan = || self.whole_plan((&definitions, &filters), histograms, &arrays);
         let plan = py.detach(make_plan).or_raise(py)?;
-        let mut raised = None;
         let options = RunOptions { threads, ..RunOptions::default() };
-        let outcome = py.detach(|| {
-            self.chain.run(plan, &options, |now| {
-                let told = Python::attach(|py| {
-                    py.check_signals()?;
-                    progress.as_ref().map_or(Ok(()), |call| call.call1(py, (now.done, now.total)).map(drop))
-                });
-                match told {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(exception) => {
-                        raised.get_or_insert(exception);
-                        ControlFlow::Break(())
-                    }
-                }
-            })
-        });
-        if let Some(exception) = raised {
-            return Err(exception);
-        }
-        let outcome = outcome.or_raise(py)?;
+        let outcome = watched(py, progress.as_ref(), |progress| self.chain.run(plan, &options, progress))?;
         let histograms = PyList::empty(py);
         for histogram in &outcome.histograms {
-            histograms.append(bins_bytes(py, histogram)?)?;
+            histograms.append(bins_bytes(py, &histogram.bins)?)?;
         }
         let arrays = PyList::empty(py);
         for array in &outcome.arrays {
@@ -161,41 +219,48 @@ impl Chain {
         }
         Ok((histograms, arrays))
     }
-}
 
-/// Little-endian bytes of `values`, each `SIZE` long.
-fn bytes_of<'py, T: Copy, const SIZE: usize>(
-    py: Python<'py>,
-    values: &[T],
-    encode: impl Fn(T) -> [u8; SIZE],
-) -> PyResult<Bound<'py, PyByteArray>> {
-    PyByteArray::new_with(py, values.len() * SIZE, |bytes| {
-        bytes
-            .chunks_exact_mut(SIZE)
-            .zip(values)
-            .for_each(|(bytes, value)| bytes.copy_from_slice(&encode(*value)));
-        Ok(())
-    })
-}
-
-fn bins_bytes<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'py, PyByteArray>> {
-    match &histogram.bins {
-        Bins::Counts(bins) => bytes_of(py, bins, u64::to_le_bytes),
-        Bins::Weights(bins) => bytes_of(py, bins.as_flattened(), f64::to_le_bytes),
+    /// Does the same for some packets, given as `packets` gives them. Weighted histograms are empty, and the sums of each
+    /// stand in nodes: level, index, bytes of the bins of each weighted histogram.
+    #[allow(
+        clippy::too_many_arguments,
+        clippy::type_complexity,
+        reason = "the signature is what Python calls"
+    )]
+    #[pyo3(signature = (definitions, filters, histograms, arrays, threads, packets, progress))]
+    fn run_packets<'py>(
+        &self,
+        py: Python<'py>,
+        definitions: Definitions,
+        filters: Vec<String>,
+        histograms: Vec<HistogramRequest>,
+        arrays: Vec<String>,
+        threads: usize,
+        packets: Vec<(usize, usize, usize, usize)>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let make_plan = || self.whole_plan((&definitions, &filters), histograms, &arrays);
+        let plan = py.detach(make_plan).or_raise(py)?;
+        let options = RunOptions { threads, ..RunOptions::default() };
+        let row_groups = |(packet, file, start, end)| RowGroups { packet, file, groups: start..end };
+        let groups: Vec<_> = packets.into_iter().map(row_groups).collect();
+        let part = watched(py, progress.as_ref(), |progress| {
+            self.chain.run_packets(plan, &groups, &options, progress)
+        })?;
+        let counts = PyList::empty(py);
+        for histogram in &part.histograms {
+            counts.append(bins_bytes(py, &histogram.bins)?)?;
+        }
+        let nodes = PyList::empty(py);
+        for node in &part.nodes {
+            nodes.append((node.level, node.index, sums_bytes(py, &node.sums)?))?;
+        }
+        let arrays = PyList::empty(py);
+        for array in &part.arrays {
+            arrays.append(array_bytes(py, array)?)?;
+        }
+        Ok((counts, nodes, arrays))
     }
-}
-
-fn array_bytes<'py>(py: Python<'py>, values: &Values) -> PyResult<Bound<'py, PyTuple>> {
-    let (dtype, bytes) = match &values.array {
-        Array::F32(values) => ("<f4", bytes_of(py, values, f32::to_le_bytes)?),
-        Array::F64(values) => ("<f8", bytes_of(py, values, f64::to_le_bytes)?),
-        Array::I32(values) => ("<i4", bytes_of(py, values, i32::to_le_bytes)?),
-        Array::I64(values) => ("<i8", bytes_of(py, values, i64::to_le_bytes)?),
-        Array::Bool(values) => ("?", bytes_of(py, values, |value: u8| [value])?),
-    };
-    let present = values.present.as_ref();
-    let missing = present.map(|present| bytes_of(py, present, |present: u8| [present ^ 1])).transpose()?;
-    (dtype, bytes, missing).into_pyobject(py)
 }
 
 /// Capacity, bytes held, hits and misses of the column cache of this process.

@@ -8,7 +8,9 @@ mod failure;
 mod file;
 mod memory;
 mod names;
+mod part;
 mod patience;
+mod results;
 mod source;
 mod transfer;
 

@@ -134,6 +134,11 @@ impl Source for RemoteSource {
         self.identity.clone()
     }
 
+    fn version(&self) -> String {
+        let Version { id, size, modified_s, sum } = &self.version;
+        format!("{id}:{size}:{modified_s}:{sum}")
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

@@ -57,6 +57,26 @@ def events(folder: Path) -> backplane.NTuple:
     return backplane.ntuple(folder / "run*.parquet")
 
 
+@pytest.fixture(scope="session")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of more than a packet each, so that their chain has many."""
+    folder, entries = tmp_path_factory.mktemp("wide"), 300_000
+    for number in range(6):
+        rng = np.random.default_rng(number)
+        columns = {
+            "x": rng.normal(50, 20, entries).astype("f4"),
+            "w": rng.exponential(1.0, entries) * 10.0 ** rng.integers(-9, 9, entries),
+            "n": pa.array(rng.integers(0, 9, entries).astype("i4"), mask=rng.random(entries) < number / 50),
+        }
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet", row_group_size=70_000, compression="snappy")
+    return folder
+
+
+@pytest.fixture
+def chain(wide: Path) -> backplane.NTuple:
+    return backplane.ntuple(wide / "*.parquet").define("y", "sqrt(x * x + 1)").where("x > 10")
+
+
 @pytest.fixture(autouse=True)
 def fresh_cache() -> None:
     backplane.clear_cache()

@@ -1,36 +1,22 @@
 //! Several files as one table, computed by several threads.
 
 mod agree;
+mod packets;
+mod pass;
 
 use crate::{
     Plan,
     column::{ColumnCache, ParquetFile, Schema, Source, Values},
-    eval::{Compiled, Partial, Worker},
-    fill::Histogram,
+    fill::{Bins, Histogram},
 };
-use base::{ErrorKind, Failure, Result};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
-    },
-    time::Duration,
-};
+use base::{Failure, Result};
+pub use packets::{Node, PACKET_ENTRIES, RowGroups, Sums};
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Files of one chain.
 pub const CHAIN_FILES_MAX: usize = 100_000;
 /// Threads of one pass.
 pub const THREADS_MAX: usize = 256;
-/// Row groups that may be finished ahead of the one that is added next: bounds the results that wait.
-const AHEAD_MAX: usize = 256;
-/// Files of a facility that are asked for at once whether they changed: on a distant one each takes a while.
-const CHECKS_AT_ONCE: usize = 16;
-/// How often the caller hears of progress.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Files as one table.
 #[derive(Debug)]
@@ -42,17 +28,9 @@ pub struct Chain {
 
 #[derive(Debug)]
 struct OpenFile {
-    file: ParquetFile,
+    file: Arc<ParquetFile>,
     /// Index in the file for each column of the schema.
     columns: Vec<usize>,
-}
-
-/// One unit of work.
-#[derive(Debug, Clone, Copy)]
-struct Task {
-    file: usize,
-    row_group: usize,
-    rows: usize,
 }
 
 /// How far a pass is. Every entry counts once, when its row group is done.
@@ -60,7 +38,7 @@ struct Task {
 pub struct Progress {
     /// Entries done.
     pub done: u64,
-    /// Entries of the chain.
+    /// Entries of the pass.
     pub total: u64,
 }
 
@@ -87,6 +65,32 @@ pub struct Outcome {
     pub arrays: Vec<Values>,
 }
 
+/// What a pass over some packets gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Histograms in the order of the plan; weighted ones are empty.
+    pub histograms: Vec<Histogram>,
+    /// Sums of the weighted ones.
+    pub nodes: Vec<Node>,
+    /// Arrays in the order of the plan, entries in the order of the packets.
+    pub arrays: Vec<Values>,
+}
+
+impl Part {
+    /// The result, if these are all packets.
+    fn finish(self) -> Outcome {
+        let Self { mut histograms, nodes, arrays } = self;
+        let weighted = histograms.iter_mut().filter_map(|histogram| match &mut histogram.bins {
+            Bins::Weights(bins) => Some(bins),
+            Bins::Counts(_) => None,
+        });
+        for (bins, sums) in weighted.zip(packets::total(nodes).unwrap_or_default()) {
+            *bins = sums;
+        }
+        Outcome { histograms, arrays }
+    }
+}
+
 impl Chain {
     /// Opens files whose columns must agree: the same names, with types that one column can hold without a change of value.
     /// Files without entries add nothing, and change nothing.
@@ -97,17 +101,42 @@ impl Chain {
                 sources.len()
             )));
         }
-        let mut files = sources.into_iter().map(ParquetFile::open).collect::<Result<Vec<_>>>()?;
+        let open = |source| ParquetFile::open(source).map(Arc::new);
+        let mut files = sources.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         if files.iter().any(|file| file.entries() > 0) {
             files.retain(|file| file.entries() > 0);
         } else {
             files.truncate(1);
         }
         let (schema, indices) = agree::agree(&files)?;
-        let entries = files.iter().map(ParquetFile::entries).sum();
+        Ok(Self::new(files, schema, indices))
+    }
+
+    /// Some files of a chain whose columns are `schema`: what another process opened as a whole.
+    pub fn of_files(files: Vec<Arc<ParquetFile>>, schema: Schema) -> Result<Self> {
+        let indices = agree::find(&files, &schema)?;
+        Ok(Self::new(files, schema, indices))
+    }
+
+    fn new(files: Vec<Arc<ParquetFile>>, schema: Schema, indices: Vec<Vec<usize>>) -> Self {
+        let entries = files.iter().map(|file| file.entries()).sum();
         let files =
             files.into_iter().zip(indices).map(|(file, columns)| OpenFile { file, columns }).collect();
-        Ok(Self { files, schema, entries })
+        Self { files, schema, entries }
+    }
+
+    /// The files that have entries, in their order.
+    pub fn files(&self) -> impl Iterator<Item = &ParquetFile> {
+        self.files.iter().map(|open| &*open.file)
+    }
+
+    /// Its row groups with the packets that they belong to.
+    #[must_use]
+    pub fn packets(&self) -> Vec<RowGroups> {
+        let groups = self.files.iter().enumerate().flat_map(|(index, open)| {
+            (0..open.file.row_groups()).map(move |group| (index, group, open.file.rows(group)))
+        });
+        packets::divide(groups)
     }
 
     /// The columns.
@@ -128,223 +157,39 @@ impl Chain {
     /// failure of kind `Busy` that says cancelled. The result does not depend on the number of threads.
     pub fn run(
         &self,
+        plan: Plan,
+        options: &RunOptions<'_>,
+        progress: impl FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Outcome> {
+        self.run_packets(plan, &self.packets(), options, progress).map(Part::finish)
+    }
+
+    /// Runs `plan` over some packets: their numbers follow each other.
+    pub fn run_packets(
+        &self,
         mut plan: Plan,
+        groups: &[RowGroups],
         options: &RunOptions<'_>,
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<Outcome> {
+    ) -> Result<Part> {
         if plan.schema != self.schema {
             return Err(Failure::invalid("plan was made for another n-tuple"));
         }
-        let compiled = Compiled::new(&mut plan);
-        let run = Run {
-            chain: self,
-            cache: options.cache,
-            compiled: &compiled,
-            columns: plan.column_indices(),
-            tasks: self.tasks(),
-            next: AtomicUsize::new(0),
-            next_check: AtomicUsize::new(0),
-            done: AtomicU64::new(0),
-            is_cancelled: AtomicBool::new(false),
-            ordered: Mutex::new(Ordered {
-                waiting: BTreeMap::new(),
-                next: 0,
-                histograms: plan.fills.iter().map(|fill| fill.empty.clone()).collect(),
-                arrays: compiled.empty_arrays(&self.schema),
-            }),
-            moved: Condvar::new(),
-        };
-        run.all(options.threads, &mut progress)
+        let counts: Vec<usize> = self.files().map(ParquetFile::row_groups).collect();
+        packets::check(groups, &counts)?;
+        pass::run(self, &mut plan, self.tasks(groups), options, &mut progress)
     }
 
-    fn tasks(&self) -> Vec<Task> {
-        let groups = self.files.iter().enumerate().flat_map(|(index, open)| {
-            (0..open.file.row_groups()).map(move |group| Task {
-                file: index,
-                row_group: group,
-                rows: open.file.rows(group),
+    fn tasks(&self, groups: &[RowGroups]) -> Vec<pass::Task> {
+        let tasks = groups.iter().flat_map(|RowGroups { packet, file, groups }| {
+            groups.clone().map(|row_group| pass::Task {
+                packet: *packet,
+                file: *file,
+                row_group,
+                rows: self.files[*file].file.rows(row_group),
             })
         });
-        groups.filter(|task| task.rows > 0).collect()
-    }
-}
-
-/// Results that must be added in order.
-struct Ordered {
-    waiting: BTreeMap<usize, Partial>,
-    next: usize,
-    histograms: Vec<Histogram>,
-    arrays: Vec<Values>,
-}
-
-/// One pass.
-struct Run<'a> {
-    chain: &'a Chain,
-    cache: &'a ColumnCache,
-    compiled: &'a Compiled,
-    columns: BTreeSet<usize>,
-    tasks: Vec<Task>,
-    next: AtomicUsize,
-    /// The next file to check.
-    next_check: AtomicUsize,
-    done: AtomicU64,
-    is_cancelled: AtomicBool,
-    /// Held for an addition only.
-    ordered: Mutex<Ordered>,
-    /// Told when `ordered.next` moves.
-    moved: Condvar,
-}
-
-impl Run<'_> {
-    fn all(self, threads: usize, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome> {
-        let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
-        let threads = threads.min(THREADS_MAX).min(self.tasks.len().max(1));
-        // A pass counts only if every file turns out to be the one that was opened; nobody waits for that meanwhile.
-        let checkers = if self.chain.files.iter().any(|open| open.file.is_remote()) {
-            CHECKS_AT_ONCE.min(self.chain.files.len())
-        } else {
-            1
-        };
-        let outcome = std::thread::scope(|scope| {
-            // Every thread sends once, so none ever waits for room.
-            let (send, receive) = sync_channel(threads + checkers);
-            for number in 0..threads + checkers {
-                let (run, send) = (&self, send.clone());
-                let work = if number < threads { Self::work } else { Self::check };
-                scope.spawn(move || run.thread(work, &send));
-            }
-            drop(send);
-            self.watch(&receive, threads + checkers, progress)
-        });
-        outcome?;
-        let ordered = self.ordered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Outcome {
-            histograms: ordered.histograms,
-            arrays: ordered.arrays.into_iter().map(Values::settled).collect(),
-        })
-    }
-
-    /// Waits for all threads on the thread of the caller, and tells it how far they are.
-    fn watch(
-        &self,
-        receive: &Receiver<Result<()>>,
-        threads: usize,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let mut first_failure = None;
-        let mut is_broken = false;
-        let mut finished = 0;
-        while finished < threads {
-            match receive.recv_timeout(PROGRESS_INTERVAL) {
-                Ok(result) => {
-                    finished += 1;
-                    if let Err(failure) = result {
-                        self.is_cancelled.store(true, Ordering::Relaxed);
-                        first_failure.get_or_insert(failure);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if progress(self.progress()).is_break() {
-                        is_broken = true;
-                        self.is_cancelled.store(true, Ordering::Relaxed);
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        match first_failure {
-            Some(failure) => Err(failure),
-            None if is_broken || progress(self.progress()).is_break() => {
-                Err(Failure::new(ErrorKind::Busy, "cancelled"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn progress(&self) -> Progress {
-        Progress { done: self.done.load(Ordering::Relaxed), total: self.chain.entries }
-    }
-
-    fn thread(&self, work: fn(&Self) -> Result<()>, send: &SyncSender<Result<()>>) {
-        // A panic here is our bug; the caller gets it as a failure instead of waiting for ever.
-        let result = catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
-            Err(Failure::internal("a kernel thread panicked").hint("report this with the expressions used"))
-        });
-        if result.is_err() {
-            self.is_cancelled.store(true, Ordering::Relaxed);
-        }
-        // The receiver lives until every thread has sent.
-        let _ = send.send(result);
-    }
-
-    /// Looks whether the files are those that were opened.
-    fn check(&self) -> Result<()> {
-        while !self.is_cancelled.load(Ordering::Relaxed) {
-            let Some(open) = self.chain.files.get(self.next_check.fetch_add(1, Ordering::Relaxed)) else {
-                break;
-            };
-            open.file.check()?;
-        }
-        Ok(())
-    }
-
-    fn work(&self) -> Result<()> {
-        let mut worker = Worker::new(self.compiled);
-        loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = self.tasks.get(index).filter(|_| !self.is_cancelled.load(Ordering::Relaxed))
-            else {
-                break;
-            };
-            let Some(arrays) = self.decode(*task)? else { break };
-            let partial = worker.row_group(&arrays, task.rows, &self.is_cancelled);
-            self.add(index, partial);
-            self.done.fetch_add(task.rows as u64, Ordering::Relaxed);
-        }
-        worker.finish(&mut self.lock().histograms);
-        Ok(())
-    }
-
-    /// The columns of one row group; `None` if the pass was cancelled meanwhile.
-    fn decode(&self, task: Task) -> Result<Option<Vec<Option<Arc<Values>>>>> {
-        let open = &self.chain.files[task.file];
-        let mut arrays = vec![None; self.chain.schema.columns.len()];
-        for column in &self.columns {
-            if self.is_cancelled.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let (own, kind) = (open.columns[*column], self.chain.schema.columns[*column].kind);
-            let decode = || open.file.read(task.row_group, own);
-            arrays[*column] = Some(match open.file.read_nothing(task.row_group, own, kind) {
-                Some(nothing) => Arc::new(nothing),
-                None => self.cache.get(open.file.identity(), task.row_group, own, decode)?,
-            });
-        }
-        Ok(Some(arrays))
-    }
-
-    /// Adds the result of row group `index` after those of all before it.
-    fn add(&self, index: usize, partial: Partial) {
-        let mut ordered = self.lock();
-        // The thread that holds everybody up is at work, not here: it has the smallest index.
-        while index >= ordered.next + AHEAD_MAX && !self.is_cancelled.load(Ordering::Relaxed) {
-            let waited = self.moved.wait_timeout(ordered, PROGRESS_INTERVAL);
-            ordered = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        ordered.waiting.insert(index, partial);
-        let Ordered { waiting, next, histograms, arrays } = &mut *ordered;
-        while let Some(partial) = waiting.remove(next) {
-            partial.add_to(histograms, arrays);
-            *next += 1;
-        }
-        self.moved.notify_all();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ordered> {
-        self.ordered.lock().unwrap_or_else(PoisonError::into_inner)
+        tasks.filter(|task| task.rows > 0).collect()
     }
 }
 

@@ -20,9 +20,10 @@ pub mod fill;
 pub mod plan;
 mod simd;
 
-pub use chain::{Chain, Outcome, Progress, RunOptions};
+pub use chain::{Chain, Node, Outcome, PACKET_ENTRIES, Part, Progress, RowGroups, RunOptions};
 pub use column::{
-    Array, CacheUse, Column, ColumnCache, FileSource, Kind, MemorySource, Schema, Source, Values, changed,
+    Array, CacheUse, Column, ColumnCache, FileSource, Kind, MemorySource, ParquetFile, Schema, Source,
+    Values, changed,
 };
 pub use expr::Type;
 pub use fill::{Axis, Bins, Histogram};

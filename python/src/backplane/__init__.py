@@ -38,6 +38,7 @@ from ._file import BufferedReader, BufferedWriter, FacilityFile
 from ._jobs import Job, JobLog, JobResult
 from ._ntuple import HistRequest, NTuple, ntuple
 from ._tables import Record, Table
+from .analysis import Cluster, cluster
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ __all__ = [
     "BufferedWriter",
     "BusyError",
     "CacheUse",
+    "Cluster",
     "CorruptError",
     "ExistsError",
     "Facility",
@@ -75,6 +77,7 @@ __all__ = [
     "__version__",
     "cache_use",
     "clear_cache",
+    "cluster",
     "connect",
     "ntuple",
     "set_cache_capacity",

@@ -11,6 +11,19 @@ Histogram: TypeAlias = tuple[Sequence[tuple[str, Axis]], str | None, str | None]
 @final
 class Chain:
     def __new__(cls, places: list[str], user: str) -> Chain: ...
+    @staticmethod
+    def part(
+        files: Sequence[tuple[str, str]],
+        columns: Sequence[tuple[str, str, bool]],
+        refused: Sequence[tuple[str, str]],
+        user: str,
+    ) -> Chain: ...
+    def describe(
+        self,
+    ) -> tuple[list[tuple[str, str, list[int]]], list[tuple[str, str, bool]], list[tuple[str, str]]]: ...
+    def packets(self) -> list[tuple[int, int, int, int]]: ...
+    @property
+    def user(self) -> str: ...
     @property
     def entries(self) -> int: ...
     @property
@@ -29,6 +42,20 @@ class Chain:
         threads: int,
         progress: Callable[[int, int], object] | None,
     ) -> tuple[list[bytearray], list[tuple[str, bytearray, bytearray | None]]]: ...
+    def run_packets(
+        self,
+        definitions: Sequence[tuple[str, str]],
+        filters: Sequence[str],
+        histograms: Sequence[Histogram],
+        arrays: Sequence[str],
+        threads: int,
+        packets: Sequence[tuple[int, int, int, int]],
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[
+        list[bytearray],
+        list[tuple[int, int, list[bytearray]]],
+        list[tuple[str, bytearray, bytearray | None]],
+    ]: ...
 
 @final
 class RemoteFile:

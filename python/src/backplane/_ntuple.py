@@ -5,32 +5,37 @@ from __future__ import annotations
 import dataclasses
 import html
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, SupportsFloat, SupportsIndex, TypeAlias, overload
-
-import boost_histogram
-import hist
-import hist.axis
-import hist.storage
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _core
 from ._calls import whole_number
-from ._errors import InvalidError, NotFoundError
+from ._errors import NotFoundError
 from ._patterns import expand_local, is_pattern
-from ._progress import Progress, callback
+from ._progress import callback
 from ._tables import table_html
 from ._user import this_user
 
-Variable: TypeAlias = str | tuple[str, ...]
-"""An expression, or a tuple of them for a histogram with several axes."""
-Hist: TypeAlias = "hist.Hist[Any]"
-Bins: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
-Range: TypeAlias = tuple[SupportsFloat, SupportsFloat]
-Ranges: TypeAlias = Range | Sequence[Range] | npt.NDArray[Any]
-_Values: TypeAlias = tuple[str, bytearray, bytearray | None]
-Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import SupportsFloat, SupportsIndex, TypeAlias
+
+    import hist
+    import numpy as np
+    import numpy.typing as npt
+
+    from ._progress import Progress
+    from .analysis._engine import Engine, Outcome
+
+    Variable: TypeAlias = str | tuple[str, ...]
+    """An expression, or a tuple of them for a histogram with several axes."""
+    Hist: TypeAlias = hist.Hist[Any]
+    Bins: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
+    Range: TypeAlias = tuple[SupportsFloat, SupportsFloat]
+    Ranges: TypeAlias = Range | Sequence[Range] | npt.NDArray[Any]
+    Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    Partial: TypeAlias = Callable[[list[Hist]], object] | None
+    """Called several times a second with all histograms of the pass as far as they are filled."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +84,13 @@ class NTuple:
         definitions: tuple[tuple[str, str], ...] = (),
         filters: tuple[str, ...] = (),
         threads: int = 0,
+        engine: Engine | None = None,
     ) -> None:
         self._chain = chain
         self._definitions = definitions
         self._filters = filters
         self._threads = whole_number(threads, "threads")
+        self._engine = engine
 
     @property
     def columns(self) -> dict[str, str]:
@@ -139,8 +146,23 @@ class NTuple:
         """
         return self._checked(definitions=(*self._definitions, (name, expr)))
 
-    def filter(self, where: str) -> NTuple:
+    def where(self, cut: str) -> NTuple:
         """Keep only entries for which an expression holds.
+
+        Parameters
+        ----------
+        cut : str
+            The expression; it is added to earlier ones.
+
+        Returns
+        -------
+        NTuple
+            With the cut.
+        """
+        return self._checked(filters=(*self._filters, cut))
+
+    def filter(self, where: str) -> NTuple:
+        """Do what `NTuple.where` does, by the name that RDataFrame has for it.
 
         Parameters
         ----------
@@ -152,7 +174,22 @@ class NTuple:
         NTuple
             With the cut.
         """
-        return self._checked(filters=(*self._filters, where))
+        return self.where(where)
+
+    def on(self, engine: Engine) -> NTuple:
+        """Let a cluster compute the passes of this n-tuple.
+
+        Parameters
+        ----------
+        engine : Cluster
+            From `backplane.cluster` or `Facility.cluster`.
+
+        Returns
+        -------
+        NTuple
+            Of the same entries.
+        """
+        return NTuple(self._chain, self._definitions, self._filters, self._threads, engine)
 
     @overload
     def hist(
@@ -165,6 +202,7 @@ class NTuple:
         where: str | None = ...,
         weight: str | None = ...,
         progress: Progress = ...,
+        partial: Partial = ...,
     ) -> Hist: ...
     @overload
     def hist(
@@ -177,6 +215,7 @@ class NTuple:
         where: str | None = ...,
         weight: str | None = ...,
         progress: Progress = ...,
+        partial: Partial = ...,
     ) -> list[Hist]: ...
     def hist(
         self,
@@ -188,6 +227,7 @@ class NTuple:
         where: str | None = None,
         weight: str | None = None,
         progress: Progress = None,
+        partial: Partial = None,
     ) -> Hist | list[Hist]:
         """Fill a histogram.
 
@@ -207,6 +247,8 @@ class NTuple:
             Weight of an entry; the histogram then has storage `hist.storage.Weight`, otherwise `Int64`.
         progress : bool or callable, optional
             True for a line on the terminal, or a function of entries done and total.
+        partial : callable, optional
+            Called several times a second with the list of all histograms as far as they are filled.
 
         Returns
         -------
@@ -215,10 +257,12 @@ class NTuple:
         """
         variables = variable if isinstance(variable, list) else [variable]
         requests = [HistRequest(one, bins, range, axis, where, weight) for one in variables]
-        filled = self.hists(requests, progress=progress)
+        filled = self.hists(requests, progress=progress, partial=partial)
         return filled if isinstance(variable, list) else filled[0]
 
-    def hists(self, requests: Iterable[HistRequest], *, progress: Progress = None) -> list[Hist]:
+    def hists(
+        self, requests: Iterable[HistRequest], *, progress: Progress = None, partial: Partial = None
+    ) -> list[Hist]:
         """Fill several histograms in one pass.
 
         Parameters
@@ -227,22 +271,31 @@ class NTuple:
             What to fill.
         progress : bool or callable, optional
             As in `hist`.
+        partial : callable, optional
+            As in `hist`.
 
         Returns
         -------
         list of hist.Hist
             In the order of the requests.
         """
-        empty = [(request, _names(request.variable), _axes(request)) for request in requests]
-        wanted = [
-            (list(zip(names, map(_core_axis, axes), strict=True)), request.where, request.weight)
-            for request, names, axes in empty
+        # What plots and fills is imported by those who fill only.
+        from ._axes import axes_of, core_axis, names_of
+        from ._results import as_hist
+
+        requests = list(requests)
+        axes = [axes_of(request) for request in requests]
+        wanted: list[_core.Histogram] = [
+            (list(zip(names_of(request.variable), map(core_axis, own), strict=True)), request.where, request.weight)
+            for request, own in zip(requests, axes, strict=True)
         ]
-        filled, _ = self._run(wanted, (), progress)
-        return [
-            _as_hist(axes, bins, request.weight is not None)
-            for (request, _, axes), bins in zip(empty, filled, strict=True)
-        ]
+
+        def finish(bins: Sequence[Any]) -> list[Hist]:
+            filled = zip(requests, axes, bins, strict=True)
+            return [as_hist(own, one, request.weight is not None) for request, own, one in filled]
+
+        show = None if partial is None else lambda bins: partial(finish(bins))
+        return finish(self._run(progress, show, histograms=wanted).bins)
 
     def arrays(
         self, exprs: Iterable[str], *, where: str | None = None, progress: Progress = None
@@ -266,15 +319,16 @@ class NTuple:
             `numpy.ma.MaskedArray`, which hides them.
         """
         names = [exprs] if isinstance(exprs, str) else list(exprs)
-        ntuple = self if where is None else self.filter(where)
-        _, arrays = ntuple._run((), names, progress)
-        return {name: _as_array(*values) for name, values in zip(names, arrays, strict=True)}
+        ntuple = self if where is None else self.where(where)
+        return dict(zip(names, ntuple._run(progress, arrays=names).arrays, strict=True))
 
-    def _run(
-        self, histograms: Sequence[_core.Histogram], arrays: Sequence[str], progress: Progress
-    ) -> tuple[list[bytearray], list[_Values]]:
-        call = callback(progress)
-        return self._chain.run(self._definitions, self._filters, histograms, arrays, self._threads, call)
+    def _run(self, progress: Progress, partial: Callable[[list[Any]], object] | None = None, **wanted: Any) -> Outcome:
+        from .analysis._engine import engine_now
+        from .analysis._plan import Selection
+
+        engine = engine_now() if self._engine is None else self._engine
+        selection = Selection(self._definitions, self._filters, **wanted)
+        return engine.run(self._chain, selection, self._threads, callback(progress), partial)
 
     def _checked(
         self,
@@ -284,7 +338,7 @@ class NTuple:
         definitions = self._definitions if definitions is None else definitions
         filters = self._filters if filters is None else filters
         self._chain.check(definitions, filters, ())
-        return NTuple(self._chain, definitions, filters, self._threads)
+        return NTuple(self._chain, definitions, filters, self._threads, self._engine)
 
 
 def ntuple(places: Places, *, threads: int = 0) -> NTuple:
@@ -337,110 +391,3 @@ def _expand(places: Places) -> list[str]:
 
 def _quoted(name: str) -> str:
     return f"`{name}`"
-
-
-def _names(variable: Variable) -> tuple[str, ...]:
-    return (variable,) if isinstance(variable, str) else tuple(variable)
-
-
-def _axes(request: HistRequest) -> list[Any]:
-    names = _names(request.variable)
-    if request.axis is not None:
-        axes = list(request.axis) if isinstance(request.axis, list | tuple) else [request.axis]
-        if len(axes) != len(names):
-            raise InvalidError(f"{len(axes)} axes for {len(names)} variables")
-        return [_named(axis, name) for axis, name in zip(axes, names, strict=True)]
-    if request.range is None:
-        raise InvalidError(
-            f"histogram of {', '.join(names)} has no range", "give range=(low, high), or axis=hist.axis.…"
-        )
-    counts = _each(request.bins, len(names), ())
-    pairs = _each(request.range, len(names), (2,))
-    if len(counts) != len(names) or len(pairs) != len(names):
-        raise InvalidError(f"{len(counts)} bins and {len(pairs)} ranges for {len(names)} variables")
-    return [_named(_regular(*each), each[0]) for each in zip(names, counts, pairs, strict=True)]
-
-
-def _each(given: Any, count: int, shape: tuple[int, ...]) -> list[Any]:
-    """Give one of these for each axis: `given` itself has that shape if it is for all of them."""
-    if _shape(given) == shape or not isinstance(given, Iterable):
-        return [given] * count
-    return list(given)
-
-
-def _shape(given: Any) -> tuple[int, ...] | None:
-    try:
-        return tuple(np.shape(given))
-    except ValueError:
-        # It has parts of different lengths.
-        return None
-
-
-def _regular(name: str, bins: Any, pair: Any) -> hist.axis.Regular:
-    count = whole_number(bins, f"the number of bins of {name}")
-    if _shape(pair) != (2,):
-        raise InvalidError(f"range {pair!r} of {name} is not a pair of numbers", "give range=(low, high)")
-    low, high = float(pair[0]), float(pair[1])
-    if not (np.isfinite(low) and np.isfinite(high) and low != high) or count < 1:
-        raise InvalidError(f"axis of {name} with {count} bins from {low} to {high} has no width")
-    return hist.axis.Regular(count, low, high)
-
-
-# Names that hist keeps for arguments of its own.
-_RESERVED_NAMES = frozenset({"weight", "sample", "threads"})
-
-
-def _named(axis: Any, expr: str) -> Any:
-    """Copy an axis, named by its variable unless it has a name; an expression becomes the label only.
-
-    Axes are those of hist or of boost-histogram, which have no names. The kernels know axes with both flow bins only:
-    all others are refused here, before anything is read.
-    """
-    if not isinstance(axis, boost_histogram.axis.Axis):
-        raise InvalidError(f"{axis!r} is no axis of hist or boost-histogram", "use hist.axis.Regular(bins, low, high)")
-    name, label = getattr(axis, "name", ""), getattr(axis, "label", "")
-    if not name and expr.isidentifier() and expr not in _RESERVED_NAMES:
-        name = expr
-    label = expr if label in ("", getattr(axis, "name", "")) else label
-    traits = axis.traits
-    if traits.underflow and traits.overflow and not traits.circular and not traits.growth:
-        edges = axis.edges
-        if isinstance(axis, boost_histogram.axis.Regular) and axis.transform is None:
-            return hist.axis.Regular(len(axis), edges[0], edges[-1], name=name, label=label)
-        if isinstance(axis, boost_histogram.axis.Variable):
-            return hist.axis.Variable(edges, name=name, label=label)
-        if isinstance(axis, boost_histogram.axis.Integer):
-            return hist.axis.Integer(int(edges[0]), int(edges[-1]), name=name, label=label)
-    raise InvalidError(
-        f"axis {axis!r} cannot be filled by the kernels",
-        "use Regular, Variable or Integer with both flow bins, or fill it from arrays()",
-    )
-
-
-def _core_axis(axis: Any) -> _core.Axis:
-    if isinstance(axis, hist.axis.Regular):
-        return (len(axis), float(axis.edges[0]), float(axis.edges[-1]))
-    if isinstance(axis, hist.axis.Integer):
-        return (int(axis.edges[0]), len(axis))
-    return [float(edge) for edge in axis.edges]
-
-
-def _as_array(dtype: str, data: bytearray, missing: bytearray | None) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.frombuffer(data, dtype)
-    if missing is None:
-        return array
-    masked: npt.NDArray[Any] = np.ma.MaskedArray(array, np.frombuffer(missing, "?"))
-    return masked
-
-
-def _as_hist(axes: Sequence[Any], data: bytearray, is_weighted: bool) -> Hist:
-    shape = tuple(axis.extent for axis in axes)
-    if not is_weighted:
-        filled: Hist = hist.Hist(*axes, storage=hist.storage.Int64())
-        filled.view(flow=True)[...] = np.frombuffer(data, "<u8").reshape(shape)
-        return filled
-    filled = hist.Hist(*axes, storage=hist.storage.Weight())
-    sums = np.frombuffer(data, "<f8").reshape((*shape, 2))
-    view: Any = filled.view(flow=True)
-    view["value"], view["variance"] = sums[..., 0], sums[..., 1]
-    return filled

@@ -3,7 +3,10 @@
 
 use crate::column::{Column, FileColumn, Kind, ParquetFile, Schema};
 use base::{Failure, Result};
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// A column of the chain, and which column of the file at hand it is.
 struct ChainColumn<'a> {
@@ -17,7 +20,7 @@ struct ChainColumn<'a> {
 }
 
 /// The schema of all files, and for each file the index of each column of the schema.
-pub(super) fn agree(files: &[ParquetFile]) -> Result<(Schema, Vec<Vec<usize>>)> {
+pub(super) fn agree(files: &[Arc<ParquetFile>]) -> Result<(Schema, Vec<Vec<usize>>)> {
     let Some((first, rest)) = files.split_first() else { return Ok((Schema::default(), Vec::new())) };
     let mut joint: Vec<ChainColumn<'_>> =
         first.columns().iter().map(|column| ChainColumn::new(column, first)).collect();
@@ -41,6 +44,24 @@ pub(super) fn agree(files: &[ParquetFile]) -> Result<(Schema, Vec<Vec<usize>>)> 
     }
     let indices = indices.iter().map(|own| used.iter().map(|number| own[*number]).collect()).collect();
     Ok((schema, indices))
+}
+
+/// For each of some files of a chain the index of each column of its schema.
+pub(super) fn find(files: &[Arc<ParquetFile>], schema: &Schema) -> Result<Vec<Vec<usize>>> {
+    let find_column = |file: &ParquetFile, column: &Column| {
+        let is_it = |own: &FileColumn| {
+            let fits = |kind| matches!((column.kind, kind), (Kind::F64, Kind::F32) | (Kind::I64, Kind::I32));
+            own.name == column.name
+                && (own.is_all_missing() || own.kind().is_ok_and(|kind| kind == column.kind || fits(kind)))
+        };
+        file.columns().iter().position(is_it).ok_or_else(|| {
+            Failure::invalid(format!("{}: column {:?} is not that of the chain", file.name(), column.name))
+                .hint("workers and client need the same version of this package")
+        })
+    };
+    let find_all =
+        |file: &Arc<ParquetFile>| schema.columns.iter().map(|column| find_column(file, column)).collect();
+    files.iter().map(find_all).collect()
 }
 
 impl<'a> ChainColumn<'a> {

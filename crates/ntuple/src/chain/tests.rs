@@ -10,7 +10,7 @@ use crate::{
     fill::{Axis, Bins},
     plan::HistogramSpec,
 };
-use base::rng::Rng;
+use base::{ErrorKind, rng::Rng};
 use proptest::prelude::*;
 
 fn file(name: &str, rows: usize, seed: u64, declaration: &str) -> Arc<dyn Source> {
@@ -66,6 +66,67 @@ fn the_answer_does_not_depend_on_threads_or_cache() {
     assert!(counts.iter().sum::<u64>() > 1000);
     // Three columns of nine row groups, decoded once.
     assert_eq!(cache.use_now().misses, 3 * 10);
+}
+
+/// Small packets, so that a small chain has many.
+fn small_packets(chain: &Chain) -> Vec<RowGroups> {
+    let mut groups = Vec::new();
+    for whole in chain.packets() {
+        for group in whole.groups {
+            groups.push(RowGroups { packet: groups.len() / 2, file: whole.file, groups: group..group + 1 });
+        }
+    }
+    groups
+}
+
+#[test]
+fn parts_of_a_chain_give_what_the_whole_gives() {
+    let chain = chain();
+    let groups = small_packets(&chain);
+    let cache = ColumnCache::new(1 << 20);
+    let options = RunOptions { threads: 2, cache: &cache };
+    let part = |groups: &[RowGroups]| {
+        let mut plan = plan(&chain);
+        plan.array("n").unwrap();
+        chain.run_packets(plan, groups, &options, |_| ControlFlow::Continue(())).unwrap()
+    };
+    let whole = part(&groups);
+    assert!(whole.nodes.len() > 1, "a number of packets that is no power of two");
+    let mut nodes = packets::Nodes::default();
+    let mut counts: Option<Histogram> = None;
+    let mut numbers = 0;
+    for packet in 0..=groups.last().unwrap().packet {
+        let own: Vec<_> = groups.iter().filter(|one| one.packet == packet).cloned().collect();
+        let Part { histograms, nodes: sums, arrays } = part(&own);
+        for node in sums {
+            nodes.push(node.index, node.sums);
+        }
+        match &mut counts {
+            None => counts = Some(histograms[0].clone()),
+            Some(counts) => counts.merge(&histograms[0]).unwrap(),
+        }
+        numbers += arrays[0].array.len();
+    }
+    assert_eq!(nodes.into_vec(), whole.nodes);
+    assert_eq!(counts.unwrap(), whole.histograms[0]);
+    assert_eq!(numbers, whole.arrays[0].array.len());
+    let mut wrong = groups;
+    wrong.swap(0, 3);
+    assert!(chain.run_packets(plan(&chain), &wrong, &options, |_| ControlFlow::Continue(())).is_err());
+}
+
+#[test]
+fn some_files_are_read_as_those_of_the_chain() {
+    let files = |second: &str| [file("a", 900, 1, "required int32"), file("b", 900, 2, second)];
+    let chain = Chain::open(files("optional int32").into()).unwrap();
+    let open = |source| ParquetFile::open(source).map(Arc::new).unwrap();
+    let second = open(files("optional int32")[1].clone());
+    let part = Chain::of_files(vec![second], chain.schema().clone()).unwrap();
+    assert_eq!((part.schema(), part.entries()), (chain.schema(), 900));
+    let columns = ["x", "w", "n"].map(|name| (name, "required float", Data::F32(vec![Some(1.0)])));
+    let first = open(source("c", write(&columns, &Layout::default())));
+    let failure = Chain::of_files(vec![first], chain.schema().clone()).unwrap_err();
+    assert_eq!(failure.what, "c: column \"n\" is not that of the chain");
 }
 
 #[test]

@@ -157,6 +157,24 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Its name, as NumPy has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f4",
+            Self::F64 => "f8",
+            Self::I32 => "i4",
+            Self::I64 => "i8",
+            Self::Bool => "?",
+        }
+    }
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::F32, Self::F64, Self::I32, Self::I64, Self::Bool].into_iter().find(|kind| kind.name() == name)
+    }
+
     /// What expressions see of it.
     #[must_use]
     pub fn ty(self) -> crate::Type {

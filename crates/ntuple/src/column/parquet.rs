@@ -105,6 +105,12 @@ impl ParquetFile {
         &self.identity
     }
 
+    /// Equal on every host that sees the same content under its name.
+    #[must_use]
+    pub fn version(&self) -> String {
+        self.source.version()
+    }
+
     /// Rows of the file.
     #[must_use]
     pub fn entries(&self) -> u64 {

@@ -37,6 +37,11 @@ pub trait Source: Send + Sync {
     /// Equal for equal content only: which file, and which version of it. The key of the column cache.
     fn identity(&self) -> String;
 
+    /// Equal on every host that sees the same content under this name.
+    fn version(&self) -> String {
+        self.identity()
+    }
+
     /// What error messages call it.
     fn name(&self) -> &str;
 }
@@ -128,6 +133,11 @@ impl Source for FileSource {
 
     fn identity(&self) -> String {
         self.identity.to_string()
+    }
+
+    fn version(&self) -> String {
+        // Each host numbers its devices itself; the rest is that of the file system they share.
+        self.identity.splitn(3, ':').last().unwrap_or_default().to_owned()
     }
 
     fn name(&self) -> &str {

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::{
     column::{Array, Values},
-    fill::{Bins, Histogram, add},
+    fill::{Bins, Histogram},
     simd::dispatch,
 };
 use chunk::RowGroup;
@@ -145,16 +145,10 @@ impl<'a> Worker<'a> {
 }
 
 impl Partial {
-    /// Adds what one row group gave; called in the order of the row groups, so that sums never depend on threads.
-    pub(crate) fn add_to(self, histograms: &mut [Histogram], arrays: &mut [Values]) {
-        let weighted = histograms.iter_mut().filter_map(|histogram| match &mut histogram.bins {
-            Bins::Weights(bins) => Some(bins),
-            Bins::Counts(_) => None,
-        });
-        for (bins, sums) in weighted.zip(self.weights) {
-            bins.iter_mut().zip(sums).for_each(|(bin, more)| add(bin, more));
-        }
+    /// Appends the arrays of one row group, called in the order of the row groups, and gives its sums.
+    pub(crate) fn into_sums(self, arrays: &mut [Values]) -> Vec<Vec<[f64; 2]>> {
         arrays.iter_mut().zip(self.arrays).for_each(|(all, more)| all.append(more));
+        self.weights
     }
 }
 

@@ -199,7 +199,11 @@ proptest! {
         let mut worker = Worker::new(&compiled);
         let partial = worker.row_group(&arrays, rows, &NEVER);
         let mut found: Vec<_> = fills.iter().map(|fill| fill.empty.clone()).collect();
-        partial.add_to(&mut found, &mut []);
+        let weighted = found.iter_mut().filter_map(|found| match &mut found.bins {
+            Bins::Weights(bins) => Some(bins),
+            Bins::Counts(_) => None,
+        });
+        weighted.zip(partial.into_sums(&mut [])).for_each(|(bins, sums)| *bins = sums);
         worker.finish(&mut found);
         for (fill, found) in fills.iter().zip(found) {
             let mut expected = fill.empty.clone();

@@ -1,0 +1,99 @@
+//! Parts of a chain that another process opened as a whole.
+
+use crate::source;
+use base::{Failure, Result};
+use ntuple::{Column, Kind, ParquetFile, Schema, Source};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Name, NumPy type and whether values can be missing.
+pub(crate) type ColumnOf = (String, String, bool);
+/// Files with place, version and rows of their row groups; columns; names of unusable columns and why.
+pub(crate) type Description = (Vec<(String, String, Vec<usize>)>, Vec<ColumnOf>, Vec<(String, String)>);
+
+/// Files that stay opened between tasks: opening one reads its footer, and a worker gets many parts of the same files.
+const OPENED_MAX: usize = 256;
+
+/// Place and version of each, the longest unused first. Held for a look only, never while a file is opened.
+static OPENED: Mutex<VecDeque<(String, String, Arc<ParquetFile>)>> = Mutex::new(VecDeque::new());
+
+/// Where each file of `chain` is, for a process with another working directory.
+pub(crate) fn places_of(
+    chain: &ntuple::Chain,
+    sources: &[Arc<dyn Source>],
+    places: &[String],
+) -> Result<Vec<String>> {
+    let mut known = HashMap::new();
+    for (source, place) in sources.iter().zip(places) {
+        let absolute = if place.contains("://") {
+            place.clone()
+        } else {
+            let path =
+                std::path::absolute(place).map_err(|cause| Failure::io(format!("open {place}"), &cause))?;
+            path.to_string_lossy().into_owned()
+        };
+        known.insert((source.name().to_owned(), source.version()), absolute);
+    }
+    let place = |file: &ParquetFile| known.get(&(file.name().to_owned(), file.version())).cloned();
+    Ok(chain.files().map(|file| place(file).unwrap_or_default()).collect())
+}
+
+/// What a process needs to open parts of `chain`.
+pub(crate) fn describe(chain: &ntuple::Chain, places: &[String]) -> Description {
+    let files = chain.files().zip(places).map(|(file, place)| {
+        (place.clone(), file.version(), (0..file.row_groups()).map(|group| file.rows(group)).collect())
+    });
+    let schema = chain.schema();
+    let columns = schema.columns.iter();
+    let columns =
+        columns.map(|column| (column.name.clone(), column.kind.name().to_owned(), column.is_optional));
+    (files.collect(), columns.collect(), schema.refused.clone())
+}
+
+/// Opens files that a description names.
+pub(crate) fn open(
+    files: &[(String, String)],
+    columns: Vec<ColumnOf>,
+    refused: Vec<(String, String)>,
+    user: &str,
+) -> Result<ntuple::Chain> {
+    let column = |(name, kind, is_optional): ColumnOf| {
+        let kind = Kind::named(&kind).ok_or_else(|| {
+            Failure::invalid(format!("column {name:?} is of unknown type {kind:?}"))
+                .hint("workers and client need the same version of this package")
+        })?;
+        Ok(Column { name, ty: kind.ty(), kind, is_optional })
+    };
+    let columns = columns.into_iter().map(column).collect::<Result<_>>()?;
+    let files = files.iter().map(|(place, version)| opened(place, version, user)).collect::<Result<_>>()?;
+    ntuple::Chain::of_files(files, Schema { columns, refused })
+}
+
+fn opened(place: &str, version: &str, user: &str) -> Result<Arc<ParquetFile>> {
+    // What proves who asks changes with time, and the file does not.
+    let bare = place.split_once('?').filter(|_| place.contains("://")).map_or(place, |(bare, _)| bare);
+    let lock = || OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = lock();
+    let found = known.iter().position(|(place, known, _)| place == bare && known == version);
+    if let Some(found) = found.and_then(|index| known.remove(index)) {
+        let file = Arc::clone(&found.2);
+        known.push_back(found);
+        return Ok(file);
+    }
+    drop(known);
+    let source = source::open(place, user)?;
+    if source.version() != version {
+        let what = format!("{}: is not the file that the n-tuple was opened with", source.name());
+        return Err(Failure::invalid(what)
+            .hint("open the n-tuple again; every worker must see the same files under these names"));
+    }
+    let file = Arc::new(ParquetFile::open(source)?);
+    let mut known = lock();
+    known.push_back((bare.to_owned(), version.to_owned(), Arc::clone(&file)));
+    if known.len() > OPENED_MAX {
+        known.pop_front();
+    }
+    Ok(file)
+}
