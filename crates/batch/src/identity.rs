@@ -245,12 +245,10 @@ mod tests {
                 name: String::new(),
                 command: vec!["true".to_owned()],
                 resources: Resources::default(),
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                archive: false,
-                replace: false,
-                environment: std::collections::BTreeMap::new(),
+                ..JobSpec::default()
             },
+            queue: String::new(),
+            array: None,
             inputs: Vec::new(),
             outputs: String::new(),
         }

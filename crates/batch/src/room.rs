@@ -162,12 +162,13 @@ impl Room {
                 worker: self.shared.config.name.clone(),
                 runs: run.keys().copied().collect(),
                 killing: killing.map(|run| run.id()).collect(),
+                delivered: 0,
             }
         };
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {
             return Ok(());
         };
-        let JobOrders { start, kill, report, keys } = answer?;
+        let JobOrders { start, kill, report, keys, .. } = answer?;
         self.shared.keys.store(keys, Ordering::Release);
         // An order to report is repeated until the head has heard something.
         let is_repeated = !start.is_empty() || !kill.is_empty() || !report.is_empty();

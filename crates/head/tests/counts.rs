@@ -20,13 +20,9 @@ fn submit(world: &mut World, cpus: u32) -> JobId {
         name: "job".into(),
         command: vec!["true".into()],
         resources: Resources { cpus, ..Resources::default() },
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        archive: false,
-        replace: false,
-        environment: std::collections::BTreeMap::new(),
+        ..JobSpec::default()
     };
-    world.user(Submit { spec }).unwrap().job
+    world.user(Submit::new(spec)).unwrap().job
 }
 
 fn status(world: &mut World) -> Status {

@@ -17,16 +17,12 @@ fn spec() -> JobSpec {
         name: "job".into(),
         command: vec!["true".into()],
         resources: wire::control::Resources::default(),
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        archive: false,
-        replace: false,
-        environment: std::collections::BTreeMap::new(),
+        ..JobSpec::default()
     }
 }
 
 fn submit(world: &mut World, who: Principal) -> base::Result<JobId> {
-    world.call(who, Submit { spec: spec() }).map(|submitted| submitted.job)
+    world.call(who, Submit::new(spec())).map(|submitted| submitted.job)
 }
 
 /// The only worker registers and says whose jobs it runs.

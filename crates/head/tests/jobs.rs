@@ -14,20 +14,11 @@ use wire::control::{
 
 fn spec(cpus: u32) -> JobSpec {
     let resources = wire::control::Resources { cpus, ..Default::default() };
-    JobSpec {
-        name: "job".into(),
-        command: vec!["true".into()],
-        resources,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        archive: false,
-        replace: false,
-        environment: std::collections::BTreeMap::new(),
-    }
+    JobSpec { name: "job".into(), command: vec!["true".into()], resources, ..JobSpec::default() }
 }
 
 fn submit_as(world: &mut World, owner: &str, cpus: u32) -> JobId {
-    world.call(user(owner), Submit { spec: spec(cpus) }).unwrap().job
+    world.call(user(owner), Submit::new(spec(cpus))).unwrap().job
 }
 
 #[test]
@@ -35,7 +26,7 @@ fn what_is_in_the_environment_of_a_job_is_nobody_elses_business() {
     let mut world = world();
     let mut secret = spec(1);
     secret.environment.insert("KEY".into(), "secret".into());
-    let job = world.call(user("ann"), Submit { spec: secret }).unwrap().job;
+    let job = world.call(user("ann"), Submit::new(secret)).unwrap().job;
     let seen = |world: &mut World, name: &str| {
         let ids = vec![job];
         let mut jobs = world.call(user(name), Jobs { ids, ..Jobs::default() }).unwrap().jobs;
@@ -136,13 +127,12 @@ fn a_job_that_makes_no_sense_is_refused() {
     let mut refused = |change: &dyn Fn(&mut JobSpec)| {
         let mut spec = spec(1);
         change(&mut spec);
-        assert_eq!(refusal(world.user(Submit { spec })), ErrorKind::Invalid);
+        assert_eq!(refusal(world.user(Submit::new(spec))), ErrorKind::Invalid);
     };
     refused(&|spec| spec.command.clear());
     refused(&|spec| spec.command.push("a\0b".into()));
     refused(&|spec| drop(spec.environment.insert("A=B".into(), String::new())));
-    refused(&|spec| spec.resources.cpus = 0);
-    refused(&|spec| spec.resources.wall = Millis(0));
+    refused(&|spec| spec.resources.wall = Millis(-1));
     refused(&|spec| spec.resources.cpus = 3);
     refused(&|spec| spec.resources.memory_bytes = 2 << 30);
     refused(&|spec| spec.name = "x".repeat(256));
@@ -181,7 +171,7 @@ fn an_output_does_not_replace_a_file_unless_told_to() {
     let with = |name: &str, at: &str, replace: bool| {
         let mut spec = spec(1);
         spec.outputs.push(wire::control::JobOutput { name: name.into(), path: path(at) });
-        Submit { spec: JobSpec { replace, ..spec } }
+        Submit::new(JobSpec { replace, ..spec })
     };
     assert_eq!(refusal(world.user(with("o", "/there", false))), ErrorKind::Exists);
     assert_eq!(refusal(world.user(with("o/", "/there", true))), ErrorKind::NotDirectory);
@@ -198,7 +188,7 @@ fn a_job_needs_the_right_to_read_its_inputs() {
     world.user(wire::control::SetMode { path: path("/in"), mode: 0o600 }).unwrap();
     let mut spec = spec(1);
     spec.inputs.push(wire::control::JobInput { path: path("/in"), name: "in".into() });
-    assert_eq!(refusal(world.call(user("eve"), Submit { spec })), ErrorKind::Permission);
+    assert_eq!(refusal(world.call(user("eve"), Submit::new(spec))), ErrorKind::Permission);
 }
 
 #[test]
@@ -469,7 +459,12 @@ fn inputs_are_let_go_when_the_process_is_over() {
 #[test]
 fn a_worker_that_has_not_registered_gets_no_work() {
     let mut world = world();
-    let ask = wire::control::NextJob { worker: "stranger".into(), runs: Vec::new(), killing: Vec::new() };
+    let ask = wire::control::NextJob {
+        worker: "stranger".into(),
+        runs: Vec::new(),
+        killing: Vec::new(),
+        delivered: 0,
+    };
     assert_eq!(refusal(world.room(ask)), ErrorKind::Unavailable);
 }
 

@@ -7,7 +7,6 @@ mod support;
 use base::{ErrorKind, Millis, Result, limits::WORKERS_PER_HOST_MAX};
 use head::Principal;
 use sim::World;
-use std::collections::BTreeMap;
 use support::{WORKER, path, put, refusal, run_drive, state, take_in, user, volume, world};
 use wire::{
     auth::token::{Right, TokenKey, enrolment},
@@ -35,14 +34,13 @@ fn register_worker(world: &mut World, host: &str, worker: &str, runs: &[JobRun])
 fn submit_wide(world: &mut World) -> base::JobId {
     let who = Principal { groups: vec!["prod".into()], ..user("ann") };
     let resources = Resources { cpus: 4, ..Resources::default() };
-    let (inputs, outputs, archive) = (Vec::new(), Vec::new(), false);
-    let (name, command, environment) = ("wide".into(), vec!["true".into()], BTreeMap::new());
-    let spec = JobSpec { name, command, resources, inputs, outputs, archive, replace: false, environment };
-    world.call(who, Submit { spec }).unwrap().job
+    let (name, command) = ("wide".into(), vec!["true".into()]);
+    let spec = JobSpec { name, command, resources, ..JobSpec::default() };
+    world.call(who, Submit::new(spec)).unwrap().job
 }
 
 fn ask(world: &mut World, host: &str, worker: &str, runs: &[JobRun]) -> Result<JobOrders> {
-    let ask = NextJob { worker: worker.into(), runs: runs.to_vec(), killing: Vec::new() };
+    let ask = NextJob { worker: worker.into(), runs: runs.to_vec(), killing: Vec::new(), delivered: 0 };
     world.call(Principal::host(host), ask)
 }
 
@@ -90,7 +88,8 @@ fn a_host_speaks_for_its_own_workers_only() {
             users: JobUsers::default(),
         };
         assert_eq!(refusal(world.call(host.clone(), register)), ErrorKind::Permission);
-        let next = NextJob { worker: "c1-worker1".into(), runs: Vec::new(), killing: Vec::new() };
+        let next =
+            NextJob { worker: "c1-worker1".into(), runs: Vec::new(), killing: Vec::new(), delivered: 0 };
         assert_eq!(refusal(world.call(host.clone(), next)), ErrorKind::Permission);
         assert_eq!(refusal(world.call(host.clone(), JobStarted::new(run))), ErrorKind::Permission);
         assert_eq!(refusal(world.call(host.clone(), ended(run))), ErrorKind::Permission);
@@ -145,7 +144,7 @@ fn a_job_of_the_operator_has_the_files_and_not_the_facility() {
     register_worker(&mut world, "c1", "c1-worker1", &[]).unwrap();
     put(&mut world, "/in", 10);
     let spec = world.submit(&[path("/in")], &path("/out")).map(|job| support::job(&mut world, job).spec);
-    world.call(Principal::operator("operator"), Submit { spec: spec.unwrap() }).unwrap();
+    world.call(Principal::operator("operator"), Submit::new(spec.unwrap())).unwrap();
     let orders = ask(&mut world, "c1", "c1-worker1", &[]).unwrap().start;
     let run = orders.iter().find(|order| order.owner == "operator").unwrap().run;
     let token = world.call(Principal::host("c1"), GetJobToken { run }).ok().unwrap();

@@ -80,7 +80,9 @@ fn queues_reports_and_reads_leave_it() {
     leaves(&mut world, |world| {
         world.user(GetStatus {}).unwrap();
         world.user(GetBill {}).unwrap();
-        world.room(NextJob { worker: WORKER.into(), runs: Vec::new(), killing: Vec::new() }).unwrap();
+        world
+            .room(NextJob { worker: WORKER.into(), runs: Vec::new(), killing: Vec::new(), delivered: 0 })
+            .unwrap();
         world.room(NextRemovals { partition: PARTITION.into() }).unwrap();
         let report = ReportSpace { free_bytes: 5, ..world.report() };
         world.room(report).unwrap();

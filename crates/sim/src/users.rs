@@ -89,9 +89,9 @@ impl World {
             outputs: vec![JobOutput { name: "out".into(), path: output.clone() }],
             archive: true,
             replace: true,
-            environment: std::collections::BTreeMap::new(),
+            ..JobSpec::default()
         };
-        self.user(Submit { spec }).map(|submitted| submitted.job)
+        self.user(Submit::new(spec)).map(|submitted| submitted.job)
     }
 
     /// Whether a file is as wanted now.

@@ -99,12 +99,10 @@ impl Site {
                 name: "test".to_owned(),
                 command: ["sh", "-c", script].map(str::to_owned).to_vec(),
                 resources: Resources { cpus: 3, memory_bytes: 0, wall: Millis::from_seconds(60) },
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                archive: false,
-                replace: false,
-                environment: BTreeMap::new(),
+                ..JobSpec::default()
             },
+            queue: String::new(),
+            array: None,
             inputs: Vec::new(),
             // Stale: the door has moved since.
             outputs: "root://127.0.0.1:1".to_owned(),

@@ -172,6 +172,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
                     .filter(|run| state.told.is_empty() && call.runs.contains(run))
                     .copied()
                     .collect(),
+                deliver: Vec::new(),
                 keys: 0,
             };
             state = bell.wait_timeout_while(state, HOLD, |state| orders(state).is_empty()).unwrap().0;

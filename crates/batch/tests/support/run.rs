@@ -52,12 +52,10 @@ impl Run {
                 name: "test".to_owned(),
                 command: order.command.clone(),
                 resources: Resources::default(),
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                archive: false,
-                replace: false,
-                environment: BTreeMap::new(),
+                ..JobSpec::default()
             },
+            queue: String::new(),
+            array: None,
             inputs: Vec::new(),
             outputs: String::new(),
         };

@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     let active_only = args.wait || (!args.all && args.ids.is_empty());
     let is_named = !args.ids.is_empty();
-    let list = context.call(&Jobs { ids: args.ids, active_only })?;
+    let list = context.call(&Jobs { ids: args.ids, active_only, ..Jobs::default() })?;
     if args.wait {
         let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
         return if ids.is_empty() { Ok(0) } else { wait(context, &ids, &args.timeout) };

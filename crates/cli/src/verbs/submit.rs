@@ -87,8 +87,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         archive: args.archive,
         replace: args.replace,
         environment: args.env.into_iter().map(|one| (one.name, one.value)).collect::<BTreeMap<_, _>>(),
+        ..JobSpec::default()
     };
-    let reply = context.call(&Submit { spec })?;
+    let reply = context.call(&Submit::new(spec))?;
     if args.wait {
         context.output.news(format!("job {}", reply.job))?;
         return jobs::wait(context, &[reply.job], &args.timeout);

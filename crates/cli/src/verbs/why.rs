@@ -63,7 +63,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 
 /// Jobs and requests are numbered apart: both may have the number.
 fn of_number(context: &mut Context, number: u64) -> Run<()> {
-    let job = match context.call(&Jobs { ids: vec![JobId(number)], active_only: false }) {
+    let job = match context.call(&Jobs { ids: vec![JobId(number)], ..Jobs::default() }) {
         Ok(JobList { jobs, .. }) => jobs.into_iter().next(),
         Err(failure) if failure.kind == ErrorKind::NotFound => None,
         Err(failure) => return Err(failure.into()),

@@ -1,12 +1,16 @@
 //! Jobs: held until their inputs are online, run, archived, done.
 
 mod calls;
+mod changes;
+mod deliveries;
 mod fair_share;
 mod output;
 mod plan;
+mod queues;
 mod refusals;
 mod room;
 mod shares;
+mod submit;
 
 pub(crate) use calls::without_environment;
 pub(crate) use output::Outputs;
@@ -65,8 +69,8 @@ pub(crate) fn file_online(core: &mut Core, file: FileId) -> Result<()> {
         return Ok(());
     }
     for id in core.store.jobs_with_file(file, JobFileRole::Input, JobState::Held)? {
-        if core.store.job_files_missing(id, JobFileRole::Input)? == 0
-            && let Some(mut job) = core.store.job(id)?
+        if let Some(mut job) = core.store.job(id)?
+            && core.store.job_files_missing(job.shared(), JobFileRole::Input)? == 0
         {
             job.state = JobState::Queued;
             core.store.save_job(&job)?;
@@ -135,8 +139,7 @@ fn save(core: &mut Core, job: &JobRow, now: Timestamp) -> Result<()> {
 
 /// Whose share a job is counted to: its first group was proven when it was submitted.
 fn member(job: &JobRow) -> Member {
-    let group = job.groups.first().unwrap_or(&job.owner);
-    Member { group: group.clone(), user: job.owner.clone() }
+    Member { group: job.group.clone(), user: job.owner.clone() }
 }
 
 /// A job as plans see it.
@@ -158,10 +161,21 @@ fn finish(
     job.reason = reason;
     job.ended = Some(context.now);
     save(core, &job, context.now)?;
-    core.store.release_pins_of(&pin_holder(job.id))?;
+    release_inputs(core, &job)?;
     core.touch(Topic::Jobs);
     core.touch(Topic::Files);
     say_ended(core, &job, context.now);
+    Ok(())
+}
+
+/// The process of a job is over: its inputs may go, unless other elements of its array need them.
+fn release_inputs(core: &mut Core, job: &JobRow) -> Result<()> {
+    if let Some(element) = job.array
+        && core.store.array_needs_inputs(element.array)?
+    {
+        return Ok(());
+    }
+    core.store.release_pins_of(&pin_holder(job.shared()))?;
     Ok(())
 }
 
@@ -211,8 +225,9 @@ fn running(core: &Core, job: &JobRow, now: Timestamp) -> Option<String> {
 
 /// How many files are missing, and what the first of them waits for.
 fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: Timestamp) -> Result<String> {
-    let files = core.store.job_files(job.id, role)?;
-    let missing = core.store.job_files_missing(job.id, role)?;
+    let holder = job.holder_of(role);
+    let files = core.store.job_files(holder, role)?;
+    let missing = core.store.job_files_missing(holder, role)?;
     let mut text = format!("{missing} of {} {what}", files.len());
     for file in files {
         let Some(node) = core.store.node(file)? else {

@@ -36,6 +36,7 @@ impl Store {
         self.referrals.end_group();
         self.mounts.end_group();
         self.fair_share.end_group();
+        self.queues.end_group();
         let (files, is_visible) = self.pending.get_mut().commit();
         let (cache, changed) = (self.cache.get_mut(), self.changed.get_mut());
         for (id, now) in files {
@@ -60,10 +61,12 @@ impl Store {
         self.referrals.forget_changes();
         self.mounts.forget_changes();
         self.fair_share.forget_changes();
+        self.queues.forget_changes();
         self.grants.end_group();
         self.referrals.end_group();
         self.mounts.end_group();
         self.fair_share.end_group();
+        self.queues.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
         self.active_jobs.set(None);
@@ -101,6 +104,7 @@ impl Store {
             self.referrals.forget_changes();
             self.mounts.forget_changes();
             self.fair_share.forget_changes();
+            self.queues.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }

@@ -31,7 +31,7 @@ pub(crate) use rows::{
     counts::volume_counts,
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
     fair_share::{FairShare, Member, ShareAccount},
-    jobs::{JobFileRole, JobOwner, JobRow, WorkerRow},
+    jobs::{JobFileRole, JobOwner, JobRow, NewJobs, QueueRow, QueueTable, WorkerRow},
     namespace::{
         adoptions::AdoptionRow,
         grants::GrantRow,
@@ -94,6 +94,7 @@ pub struct Store {
     referrals: CachedTable<rows::namespace::referrals::ReferralTable>,
     mounts: CachedTable<rows::share::MountTable>,
     fair_share: CachedTable<FairShare>,
+    queues: CachedTable<QueueTable>,
     /// Time in which usage of batch counts half.
     half_life: Cell<Millis>,
     /// Jobs that are not over, if they were counted since one of them changed.
@@ -194,6 +195,7 @@ impl Store {
             referrals: CachedTable::default(),
             mounts: CachedTable::default(),
             fair_share: CachedTable::default(),
+            queues: CachedTable::default(),
             half_life: Cell::new(rows::fair_share::HALF_LIFE),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),

@@ -207,13 +207,13 @@ pub(crate) fn request_ids(session: &TapeSession) -> Vec<RequestId> {
 
 #[track_caller]
 pub(crate) fn job(world: &mut World, id: JobId) -> JobInfo {
-    let jobs = world.user(Jobs { ids: vec![id], active_only: false });
+    let jobs = world.user(Jobs { ids: vec![id], ..Jobs::default() });
     jobs.expect("the job can be shown").jobs.remove(0)
 }
 
 /// The worker asks for work and says that it holds `runs`.
 pub(crate) fn orders(world: &mut World, runs: &[JobRun]) -> JobOrders {
-    let ask = NextJob { worker: WORKER.into(), runs: runs.to_vec(), killing: Vec::new() };
+    let ask = NextJob { worker: WORKER.into(), runs: runs.to_vec(), killing: Vec::new(), delivered: 0 };
     world.room(ask).expect("a registered worker may ask")
 }
 

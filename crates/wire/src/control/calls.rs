@@ -156,6 +156,20 @@ macro_rules! for_each_call {
             AwaitJobs => AwaitedJobs, "await_jobs", People, Head, Reads, ["ids"],
                 pending |reply| reply.jobs.iter().any(|job| !job.state.is_over());
             CancelJob => Done, "cancel_job", People, Head, Changes, ["job"];
+            CancelJobs => JobOutcomes, "cancel_jobs", People, Head, Changes, ["jobs"];
+            HoldJobs => JobOutcomes, "hold_jobs", People, Head, Changes, ["jobs", "hold"];
+            ReleaseJobs => JobOutcomes, "release_jobs", People, Head, Changes, ["jobs", "hold"];
+            MoveJobs => JobOutcomes, "move_jobs", People, Head, Changes, ["jobs", "queue"];
+            AlterJobs => JobOutcomes, "alter_jobs", People, Head, Changes, ["jobs"];
+            RerunJobs => JobOutcomes, "rerun_jobs", People, Head, Changes, ["jobs"];
+            SignalJobs => JobOutcomes, "signal_jobs", People, Head, Changes, ["jobs", "signal"];
+            MessageJobs => JobOutcomes, "message_jobs", People, Head, Changes, ["jobs"];
+            GetQueues => Queues, "get_queues", People, Head, Reads, [];
+            AddQueue => Done, "add_queue", People, Head, Changes, ["queue"];
+            SetQueue => Done, "set_queue", People, Head, Changes, ["queue"];
+            RemoveQueue => Done, "remove_queue", People, Head, Changes, ["queue"];
+            SwitchQueue => Done, "switch_queue", People, Head, Changes, ["queue", "enabled", "started", "default"];
+            SetRunLimit => Done, "set_run_limit", People, Head, Changes, ["run_limit"];
             JobLog => JobText, "job_log", People, Head, Reads, ["job"];
             RegisterWorker => WorkerOrders, "register_worker", Cpu, Head, Changes, [];
             NextJob => JobOrders, "next_job", Cpu, Head, Changes, [],

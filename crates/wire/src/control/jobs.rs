@@ -1,142 +1,69 @@
 //! Jobs: what people submit, and what they see of it.
 
+mod array;
+mod change;
+mod dependency;
 mod output;
+mod queue;
+mod select;
+mod spec;
 
-use base::{
-    ErrorKind, Failure, FilePath, JobId, Millis, Timestamp,
-    limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
-};
+pub use array::{ARRAY_LEN_MAX, ArrayElement, ArrayElements, ArrayRange, IndexRange};
+use base::{ErrorKind, Failure, JobId, Millis, Timestamp};
+pub use change::*;
+pub use dependency::{DependencyKind, JobDependency};
 pub use output::{FollowJob, FollowedJob, JobLog, JobText, OUTPUT_KEPT_BYTES_MAX, OutputPiece};
+pub use queue::*;
+pub use select::JobSelection;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
-
-/// The resource limits of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resources {
-    /// CPU slots.
-    pub cpus: u32,
-    /// Bytes of memory; 0: no limit requested.
-    pub memory_bytes: u64,
-    /// Longest run; the job is ended after it.
-    pub wall: Millis,
-}
-
-impl Default for Resources {
-    fn default() -> Self {
-        Self { cpus: 1, memory_bytes: 0, wall: Millis::from_seconds(24 * 3600) }
-    }
-}
-
-/// A file that must be online before the job starts; it appears in the scratch directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobInput {
-    /// In the facility.
-    pub path: FilePath,
-    /// In the scratch directory: a plain file name.
-    pub name: String,
-}
-
-/// What the job leaves in the scratch directory and that is stored when it exits with 0: a file, a directory with all that is
-/// below it, or files that match a pattern.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobOutput {
-    /// In the scratch directory: a relative path without `.` and `..`. One that ends with `/` is a directory; one with `*`, `?` or
-    /// `[` is a pattern. See [`JobOutput::kind`].
-    pub name: String,
-    /// In the facility: the file, or the directory that the files come into.
-    pub path: FilePath,
-}
-
-/// What an output is; its name says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputKind {
-    /// One file.
-    File,
-    /// Every file below a directory.
-    Directory,
-    /// Every file that matches.
-    Pattern,
-}
-
-impl JobOutput {
-    /// What it is.
-    #[must_use]
-    pub fn kind(&self) -> OutputKind {
-        if self.name.ends_with('/') {
-            OutputKind::Directory
-        } else if base::pattern::is_pattern(&self.name) {
-            OutputKind::Pattern
-        } else {
-            OutputKind::File
-        }
-    }
-
-    /// Whether its name stays in the scratch directory: plain names, parted by single slashes.
-    #[must_use]
-    pub fn has_good_name(&self) -> bool {
-        let name = self.name.strip_suffix('/').unwrap_or(&self.name);
-        name.len() <= PATH_BYTES_MAX && name.split('/').all(is_plain_name)
-    }
-}
-
-/// Whether a name may stand in a scratch directory.
-#[must_use]
-pub fn is_plain_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= NAME_BYTES_MAX
-        && name != "."
-        && name != ".."
-        && !name.contains(|c: char| c == '/' || c.is_control())
-}
-
-/// The specification of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSpec {
-    /// For people.
-    pub name: String,
-    /// Program and arguments; not a shell line.
-    pub command: Vec<String>,
-    /// Its resource limits.
-    #[serde(default)]
-    pub resources: Resources,
-    /// All must exist at submission.
-    #[serde(default)]
-    pub inputs: Vec<JobInput>,
-    /// All must exist when it exits with 0.
-    #[serde(default)]
-    pub outputs: Vec<JobOutput>,
-    /// The job is done only when all outputs are on tape.
-    #[serde(default)]
-    pub archive: bool,
-    /// Its outputs may replace files that exist.
-    #[serde(default)]
-    pub replace: bool,
-    /// Added to the environment.
-    #[serde(default)]
-    pub environment: BTreeMap<String, String>,
-}
+pub use spec::{JobDialect, JobInput, JobOutput, JobSpec, OutputKind, Resources, is_plain_name};
+use std::fmt;
 
 /// Submits a job. Fails at once if an input does not exist.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Submit {
     /// What to run.
     pub spec: JobSpec,
+    /// Runs it once for each index: an array, whose elements are jobs of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayRange>,
+    /// Names this submission among those of its user: the same key again yields the same job, and submits nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
+
+impl Submit {
+    /// Submits one job.
+    #[must_use]
+    pub fn new(spec: JobSpec) -> Self {
+        Self { spec, array: None, key: None }
+    }
+}
+
+/// Bytes of a key of a submission: a UUID or a path fits.
+pub const SUBMIT_KEY_BYTES_MAX: usize = 255;
 
 /// The answer to [`Submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submitted {
-    /// The new job.
+    /// The new job; of an array its first element, which the array is named after.
     pub job: JobId,
+    /// Jobs that were submitted: more than one of an array.
+    #[serde(default = "one")]
+    pub count: u64,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Not all inputs are online; it holds no slot.
+    /// It may not run yet: an input is not online, somebody holds it, another job or a time has to come first. It has no slot.
     Held,
-    /// All inputs are online and pinned; waits for a slot.
+    /// Nothing keeps it but its turn; all inputs are online and pinned. It waits for a slot.
     Queued,
     /// Given to a worker: stage in, run, stage out.
     Running,
@@ -250,6 +177,24 @@ pub struct JobInfo {
     pub spec: JobSpec,
     /// Its state.
     pub state: JobState,
+    /// Its queue.
+    #[serde(default)]
+    pub queue: String,
+    /// Among the jobs of its queue; the highest goes first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Those who hold it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<HoldKind>,
+    /// Which element of an array it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayElement>,
+    /// The entry stands for a whole array, of which these are the elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elements: Option<ArrayElements>,
+    /// What it waits for, as a word; the reason says it in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitCause>,
     /// The reason for the state: what the job waits for, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -289,13 +234,57 @@ pub struct Jobs {
     /// Omit jobs that have ended.
     #[serde(default)]
     pub active_only: bool,
+    /// These jobs, arrays or elements of arrays, beside `ids`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub select: Vec<JobSelection>,
+    /// Only jobs to which this applies.
+    #[serde(default, skip_serializing_if = "JobFilter::is_empty")]
+    pub filter: JobFilter,
+    /// Each element of an array by itself; else an array is one entry.
+    #[serde(default)]
+    pub elements: bool,
+    /// Most entries; none: 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
 }
 
-/// Jobs, newest first, at most 1000 unless named.
+/// Jobs that are meant: all that is named must apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobFilter {
+    /// In one of these states; empty: in any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<JobState>,
+    /// In one of these queues; empty: in any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
+    /// Of one of these users; empty: of anybody.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
+    /// With one of these names; empty: with any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Submitted, or over, at this time or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+impl JobFilter {
+    /// Whether every job is meant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Jobs, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobList {
     /// The jobs.
     pub jobs: Vec<JobInfo>,
+    /// There are more than were shown.
+    #[serde(default)]
+    pub is_cut: bool,
 }
 
 /// Waits until all the named jobs are over.

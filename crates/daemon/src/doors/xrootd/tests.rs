@@ -25,7 +25,6 @@ use disk::{
 use head::{Head, Principal};
 use net::{listener::Listener, shutdown::Shutdown};
 use std::{
-    collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     sync::{
@@ -227,23 +226,19 @@ fn the_token_of_a_job_makes_no_jobs() {
         name: "again".to_owned(),
         command: vec!["true".to_owned()],
         resources: Resources { cpus: 1, memory_bytes: 0, wall: Millis::from_seconds(60) },
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        archive: false,
-        replace: false,
-        environment: BTreeMap::new(),
+        ..JobSpec::default()
     };
     let control = |is_of_job| {
         let token = Bearer::new(doors.token(USER, is_of_job));
         Control::new(&doors.http, "whoever").with_token(token)
     };
-    let refused = control(true).call(&Submit { spec: spec.clone() }).unwrap_err();
+    let refused = control(true).call(&Submit::new(spec.clone())).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Permission, "{refused}");
     assert!(refused.what.contains("cannot submit other jobs"), "{refused}");
     // All else that its owner may do it may, too.
     control(true).call(&Mkdir { path: path("/d"), mode: 0o700, parents: false }).unwrap();
     assert_eq!(doors.owner_of(&path("/d")), USER);
-    let other = control(false).call(&Submit { spec });
+    let other = control(false).call(&Submit::new(spec));
     assert!(!other.is_err_and(|failure| failure.kind == ErrorKind::Permission));
 }
 

@@ -97,7 +97,7 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<Fi
         job.state = JobState::Archiving;
         crate::batch::save(core, &job, context.now)?;
         // The process is over; its inputs may go.
-        core.store.release_pins_of(&crate::batch::pin_holder(job.id))?;
+        crate::batch::release_inputs(core, &job)?;
         core.touch(Topic::Jobs);
         return Ok(());
     }

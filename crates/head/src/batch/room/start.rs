@@ -17,7 +17,7 @@ use crate::{
 };
 use base::{Failure, Result};
 use tracing::info;
-use wire::control::{FileState, InputSource, JobOrder, JobOrders, JobState, NextJob};
+use wire::control::{ArrayOrder, FileState, InputSource, JobOrder, JobOrders, JobState, NextJob};
 
 impl Apply for NextJob {
     const TOPIC: Topic = Topic::Jobs;
@@ -112,7 +112,7 @@ fn hold_back(core: &mut Core, context: &Context, job: &JobRow) -> Result<bool> {
         return Ok(false);
     }
     let mut is_held = false;
-    for file in core.store.job_files(job.id, JobFileRole::Input)? {
+    for file in core.store.job_files(job.shared(), JobFileRole::Input)? {
         let Some(node) = core.store.node(file)? else { continue };
         match pool::state_of(core, &node) {
             FileState::OutOfReach => is_held = true,
@@ -133,7 +133,7 @@ fn hold_back(core: &mut Core, context: &Context, job: &JobRow) -> Result<bool> {
 
 fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
     let mut inputs = Vec::new();
-    for file in core.store.job_files(job.id, JobFileRole::Input)? {
+    for file in core.store.job_files(job.shared(), JobFileRole::Input)? {
         let path = path_of(core, file)?;
         let lost = || Failure::corrupt(format!("input {path} is no longer on disk"));
         let node = core.store.node(file)?.filter(|node| !node.is_in_trash()).ok_or_else(lost)?;
@@ -150,7 +150,21 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         owner: job.owner.clone(),
         is_of_facility_owner: job.is_of_facility_owner,
         spec: job.spec.clone(),
+        queue: job.queue.clone(),
+        array: array_order(core, job)?,
         inputs,
         outputs,
     })
+}
+
+/// What a job of an array sees of the array.
+fn array_order(core: &Core, job: &JobRow) -> Result<Option<ArrayOrder>> {
+    let Some(element) = job.array else { return Ok(None) };
+    let array = core.store.job_array(element.array)?;
+    Ok(array.map(|array| ArrayOrder {
+        element,
+        count: array.count,
+        index_min: array.index_min,
+        index_max: array.index_max,
+    }))
 }

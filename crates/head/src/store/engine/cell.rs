@@ -56,7 +56,7 @@ macro_rules! integers {
         }
     )* };
 }
-integers!(i64 u32 u16 u8);
+integers!(i64 i32 u32 u16 u8);
 
 impl ToCell for u64 {
     /// Nothing that the facility counts comes near the largest number of a database; what does is stored as that.
@@ -228,11 +228,11 @@ fn damaged(column: usize, cause: String) -> StoreError {
 
 /// The parameters of a statement: a tuple.
 pub(in crate::store) trait Params {
-    fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R;
+    fn with<Out>(&self, give: impl FnOnce(&[Cell<'_>]) -> Out) -> Out;
 }
 
 impl Params for () {
-    fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {
+    fn with<Out>(&self, give: impl FnOnce(&[Cell<'_>]) -> Out) -> Out {
         give(&[])
     }
 }
@@ -240,7 +240,7 @@ impl Params for () {
 macro_rules! params {
     ($($kind:ident $index:tt),*) => {
         impl<$($kind: ToCell),*> Params for ($($kind,)*) {
-            fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {
+            fn with<Out>(&self, give: impl FnOnce(&[Cell<'_>]) -> Out) -> Out {
                 give(&[$(self.$index.cell()),*])
             }
         }
@@ -259,3 +259,14 @@ params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
 params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
 params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18, T 19);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18, T 19, U 20);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18, T 19, U 20, V 21);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18, T 19, U 20, V 21, W 22);
+params!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18, T 19, U 20, V 21, W 22, X 23);

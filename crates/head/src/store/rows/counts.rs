@@ -18,6 +18,16 @@ impl Store {
         self.all(SQL, (), |row| Ok(JobCount { state: word(row, 0)?, jobs: row.get(1)? }))
     }
 
+    /// Held, queued, and running or archiving jobs of each queue that has some.
+    pub(crate) fn queue_counts(&self) -> StoreResult<BTreeMap<String, (u64, u64, u64)>> {
+        const SQL: &str = "SELECT queue, CAST(sum(CASE WHEN state = 'held' THEN 1 ELSE 0 END) AS BIGINT),
+                 CAST(sum(CASE WHEN state = 'queued' THEN 1 ELSE 0 END) AS BIGINT),
+                 CAST(sum(CASE WHEN state IN ('running','archiving') THEN 1 ELSE 0 END) AS BIGINT)
+             FROM job WHERE state IN ('held','queued','running','archiving') GROUP BY queue";
+        let rows = self.all(SQL, (), |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))))?;
+        Ok(rows.into_iter().collect())
+    }
+
     /// Tape requests by kind and state.
     pub(crate) fn request_counts(&self) -> StoreResult<Vec<RequestCount>> {
         const SQL: &str = "SELECT kind, state, count(*), min(created) FROM request

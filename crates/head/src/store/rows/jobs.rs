@@ -1,13 +1,19 @@
 //! Rows of workers and jobs.
 
+mod arrays;
+mod insert;
+mod queues;
+
 use crate::{
-    store::{
-        Store, StoreResult, document, engine::Row, json, maybe_document, rows::facility::ids::Sequence, word,
-    },
+    store::{Store, StoreResult, document, engine::Row, json, maybe_document, word},
     waiters::Awaited,
 };
-use base::{FileId, JobId, Timestamp};
-use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage};
+use base::{FileId, JobId, Millis, Timestamp};
+pub(crate) use insert::NewJobs;
+pub(crate) use queues::{QueueRow, QueueTable};
+use wire::control::{
+    ArrayElement, HoldKind, JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage,
+};
 
 /// Whether a job reads or writes a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +59,15 @@ pub(crate) struct JobRow {
     pub(crate) groups: Vec<String>,
     /// Whether the facility's owner submitted it, as was proven then; `false` for jobs older than this column.
     pub(crate) is_of_facility_owner: bool,
+    /// Whose share it is counted to, with the owner.
+    pub(crate) group: String,
+    /// What to run, with what was altered since.
     pub(crate) spec: JobSpec,
+    pub(crate) queue: String,
+    pub(crate) holds: Vec<HoldKind>,
+    pub(crate) array: Option<ArrayElement>,
+    /// Runs that failed and were tried again.
+    pub(crate) failures: u32,
     pub(crate) state: JobState,
     pub(crate) reason: Option<String>,
     pub(crate) worker: Option<String>,
@@ -76,8 +90,24 @@ impl JobRow {
         JobRun { job: self.id, attempt: self.attempt }
     }
 
+    /// The job that files of a role are noted for: elements of an array share their inputs.
+    pub(crate) fn holder_of(&self, role: JobFileRole) -> JobId {
+        if role == JobFileRole::Input { self.shared() } else { self.id }
+    }
+
+    /// The job whose inputs and dependencies are its own: itself, or the first element of its array.
+    pub(crate) fn shared(&self) -> JobId {
+        self.array.map_or(self.id, |element| element.array)
+    }
+
     pub(crate) fn info(&self, reason: Option<String>) -> JobInfo {
         JobInfo {
+            queue: self.queue.clone(),
+            priority: self.spec.priority,
+            holds: self.holds.clone(),
+            array: self.array,
+            elements: None,
+            waits_for: None,
             id: self.id,
             owner: self.owner.clone(),
             spec: self.spec.clone(),
@@ -97,14 +127,15 @@ impl JobRow {
 }
 
 pub(in crate::store) const JOB: &str =
-    "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
-    started, ended, owner_groups, by_facility_owner, run_as, not_enforced FROM job";
+    "id, owner, CASE WHEN spec = '' THEN (SELECT f.spec FROM job f WHERE f.id = job.array_of) ELSE spec END, state, reason,
+    worker, has_begun, is_cancelled, attempt, exit, usage, submitted, started, ended, owner_groups, by_facility_owner, run_as,
+    not_enforced, grp, queue, priority, name, cpus, memory, wall, holds, array_of, idx, begins, deadline, failures FROM job";
 
 pub(in crate::store) fn job(row: &Row<'_>) -> StoreResult<JobRow> {
     Ok(JobRow {
         id: JobId(row.get(0)?),
         owner: row.get(1)?,
-        spec: document(row, 2)?,
+        spec: spec(row)?,
         state: word(row, 3)?,
         reason: row.get(4)?,
         worker: row.get(5)?,
@@ -120,7 +151,43 @@ pub(in crate::store) fn job(row: &Row<'_>) -> StoreResult<JobRow> {
         is_of_facility_owner: row.get(15)?,
         run_as: row.get(16)?,
         not_enforced: document(row, 17)?,
+        group: row.get(18)?,
+        queue: row.get(19)?,
+        holds: read_holds(row.get(25)?),
+        array: row
+            .get::<Option<u64>>(26)?
+            .map(|array| {
+                Ok::<_, crate::store::StoreError>(ArrayElement { array: JobId(array), index: row.get(27)? })
+            })
+            .transpose()?,
+        failures: row.get(30)?,
     })
+}
+
+/// The specification, with what was altered since the submission: that stands in columns of its own.
+fn spec(row: &Row<'_>) -> StoreResult<JobSpec> {
+    let mut spec: JobSpec = document(row, 2)?;
+    spec.queue = Some(row.get(19)?);
+    spec.priority = row.get(20)?;
+    spec.name = row.get(21)?;
+    spec.resources.cpus = row.get(22)?;
+    spec.resources.memory_bytes = row.get(23)?;
+    spec.resources.wall = Millis(row.get(24)?);
+    spec.begin = row.get::<Option<i64>>(28)?.map(Timestamp);
+    spec.deadline = row.get::<Option<i64>>(29)?.map(Timestamp);
+    Ok(spec)
+}
+
+const HOLDS: [(HoldKind, char); 3] =
+    [(HoldKind::User, 'u'), (HoldKind::Operator, 'o'), (HoldKind::System, 's')];
+
+fn read_holds(text: &str) -> Vec<HoldKind> {
+    HOLDS.iter().filter(|(_, letter)| text.contains(*letter)).map(|(kind, _)| *kind).collect()
+}
+
+/// Holds as a column has them: a letter for each, in a fixed order.
+fn holds_text(holds: &[HoldKind]) -> String {
+    HOLDS.iter().filter(|(kind, _)| holds.contains(kind)).map(|(_, letter)| *letter).collect()
 }
 
 impl Store {
@@ -160,31 +227,6 @@ impl Store {
         )
     }
 
-    pub(crate) fn insert_job(
-        &self,
-        owner: &JobOwner<'_>,
-        spec: &JobSpec,
-        now: Timestamp,
-    ) -> StoreResult<JobId> {
-        self.active_jobs.set(None);
-        let id = self.next_id(Sequence::Job)?;
-        self.run(
-            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted, owner_groups, by_facility_owner)
-             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6, ?7, ?8)",
-            (
-                id,
-                owner.name,
-                json(spec),
-                spec.resources.cpus,
-                spec.resources.memory_bytes,
-                now.0,
-                json(&owner.groups),
-                owner.is_facility_owner,
-            ),
-        )?;
-        Ok(JobId(id))
-    }
-
     pub(crate) fn job(&self, id: JobId) -> StoreResult<Option<JobRow>> {
         self.maybe(&format!("SELECT {JOB} WHERE id = ?1"), (id.0,), job)
     }
@@ -217,7 +259,9 @@ impl Store {
         self.note_changed(Awaited::Job(job.id));
         self.run(
             "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
-             exit = ?8, usage = ?9, started = ?10, ended = ?11, run_as = ?12, not_enforced = ?13 WHERE id = ?1",
+             exit = ?8, usage = ?9, started = ?10, ended = ?11, run_as = ?12, not_enforced = ?13, queue = ?14,
+             priority = ?15, name = ?16, cpus = ?17, memory = ?18, wall = ?19, holds = ?20, begins = ?21, deadline = ?22,
+             failures = ?23 WHERE id = ?1",
             (
                 job.id.0,
                 job.state.as_str(),
@@ -232,6 +276,16 @@ impl Store {
                 job.ended.map(|at| at.0),
                 &job.run_as,
                 json(&job.not_enforced),
+                &job.queue,
+                job.spec.priority,
+                &job.spec.name,
+                job.spec.resources.cpus,
+                job.spec.resources.memory_bytes,
+                job.spec.resources.wall.0,
+                holds_text(&job.holds),
+                job.spec.begin.map(|at| at.0),
+                job.spec.deadline.map(|at| at.0),
+                job.failures,
             ),
         )
     }
@@ -277,8 +331,10 @@ impl Store {
         state: JobState,
     ) -> StoreResult<Vec<JobId>> {
         self.all(
-            "SELECT DISTINCT j.id FROM job_file f JOIN job j ON j.id = f.job
-             WHERE f.file = ?1 AND f.role = ?2 AND j.state = ?3 ORDER BY j.id",
+            "SELECT j.id FROM job_file f JOIN job j ON j.id = f.job
+             WHERE f.file = ?1 AND f.role = ?2 AND j.state = ?3
+             UNION SELECT j.id FROM job_file f JOIN job j ON j.array_of = f.job
+             WHERE f.file = ?1 AND f.role = ?2 AND f.role = 'input' AND j.state = ?3 ORDER BY 1",
             (file.0, role.as_str(), state.as_str()),
             |row| row.get(0).map(JobId),
         )

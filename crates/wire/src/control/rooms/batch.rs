@@ -1,6 +1,6 @@
 //! Between a worker and the head: runs of jobs, their tokens and what they print.
 
-use crate::control::{JobExit, JobSpec, JobText, JobUsers, OutputPiece, Usage};
+use crate::control::{ArrayElement, JobExit, JobSpec, JobText, JobUsers, OutputPiece, Usage};
 use base::{Checksums, FilePath, JobId, Millis};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,9 @@ pub struct NextJob {
     pub runs: Vec<JobRun>,
     /// Runs it is ending already: orders to kill these are not repeated.
     pub killing: Vec<JobRun>,
+    /// The last of [`JobOrders::deliver`] that it has carried out; 0: none.
+    #[serde(default)]
+    pub delivered: u64,
 }
 
 /// The answer to [`NextJob`].
@@ -61,6 +64,9 @@ pub struct JobOrders {
     /// Report the output of these: clients follow them.
     #[serde(default)]
     pub report: Vec<JobRun>,
+    /// Signals and messages for runs, in the order of their numbers; those that were carried out already are to be left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deliver: Vec<RunDelivery>,
     /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
     #[serde(default)]
     pub keys: u64,
@@ -70,8 +76,46 @@ impl JobOrders {
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.start.is_empty() && self.kill.is_empty() && self.report.is_empty()
+        self.start.is_empty() && self.kill.is_empty() && self.report.is_empty() && self.deliver.is_empty()
     }
+}
+
+/// Something for the processes of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunDelivery {
+    /// Numbers rise; a worker says the last one that it has carried out.
+    pub number: u64,
+    /// The run.
+    pub run: JobRun,
+    /// What is delivered.
+    pub what: Delivered,
+}
+
+/// What is delivered to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivered {
+    /// A signal for its processes.
+    Signal(i32),
+    /// A line for its standard output.
+    ToStdout(String),
+    /// A line for its standard error.
+    ToStderr(String),
+    /// Its wall limit has changed.
+    Wall(Millis),
+}
+
+/// Which element of an array runs, and what the array is: a job sees it in its environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayOrder {
+    /// Array and index.
+    pub element: ArrayElement,
+    /// Elements of the array.
+    pub count: u64,
+    /// The lowest index.
+    pub index_min: u32,
+    /// The highest index.
+    pub index_max: u32,
 }
 
 /// A run to start.
@@ -86,6 +130,12 @@ pub struct JobOrder {
     pub is_of_facility_owner: bool,
     /// What to run.
     pub spec: JobSpec,
+    /// Its queue.
+    #[serde(default)]
+    pub queue: String,
+    /// Which element of an array it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayOrder>,
     /// The sources of the inputs, in the order of the specification.
     pub inputs: Vec<InputSource>,
     /// Where the outputs go: `root://host:port`; the path is in the specification.

@@ -96,6 +96,11 @@ impl Store {
 
     /// A number that was never given before.
     pub(in crate::store) fn next_id(&self, sequence: Sequence) -> StoreResult<u64> {
+        self.next_ids(sequence, 1)
+    }
+
+    /// The first of `count` numbers that follow each other and were never given before.
+    pub(in crate::store) fn next_ids(&self, sequence: Sequence, count: u64) -> StoreResult<u64> {
         let mut ids = match self.ids.get(sequence) {
             Some(ids) => ids,
             None => {
@@ -104,14 +109,14 @@ impl Store {
                 Ids { next, end: next }
             }
         };
-        if ids.next == ids.end {
+        if ids.end - ids.next < count {
             let before = ids;
-            ids.end += sequence.block();
+            ids.end = ids.end.max(ids.next + count).max(before.end + sequence.block());
             self.run("UPDATE sequence SET next = ?2 WHERE name = ?1", (sequence.name(), ids.end))?;
             self.pending.borrow_mut().note(Undo::Ids(sequence, before));
         }
         let id = ids.next;
-        ids.next += 1;
+        ids.next += count;
         self.ids.set(sequence, Some(ids));
         Ok(id)
     }

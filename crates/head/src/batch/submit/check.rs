@@ -1,0 +1,116 @@
+//! What a specification may say: pure checks, before anything is looked up.
+
+use base::{
+    Failure, Result,
+    limits::{CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_NAME_BYTES_MAX, JOB_WORD_BYTES_MAX, JOB_WORDS_BYTES_MAX},
+};
+use std::collections::{BTreeSet, HashSet};
+use wire::control::{JobSpec, OutputKind, is_plain_name};
+
+pub(super) fn check(spec: &JobSpec) -> Result<()> {
+    if spec.script.is_none() && spec.command.first().is_none_or(String::is_empty) {
+        return Err(Failure::invalid("job has no command").hint("`bp submit … -- PROGRAM ARGUMENT…`"));
+    }
+    check_words(spec)?;
+    if spec.command.iter().chain(spec.environment.values()).any(|text| text.contains('\0')) {
+        return Err(Failure::invalid("command and environment may not contain NUL"));
+    }
+    if let Some(name) = spec.environment.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(Failure::invalid(format!("{name:?} is not a name for an environment variable")));
+    }
+    if spec.resources.cpus == 0 || spec.resources.wall.0 <= 0 {
+        return Err(Failure::invalid("a job needs at least one CPU slot and a wall limit above zero"));
+    }
+    if spec.resources.cpus > CPU_SLOTS_MAX {
+        return Err(Failure::invalid(format!("a job cannot have more than {CPU_SLOTS_MAX} CPU slots")));
+    }
+    if spec.inputs.len() + spec.outputs.len() > JOB_FILES_MAX {
+        return Err(Failure::invalid(format!("job names more than {JOB_FILES_MAX} files")));
+    }
+    check_names(spec)?;
+    check_targets(spec)
+}
+
+/// Refuses what no kernel takes, and names that make lists unreadable.
+fn check_words(spec: &JobSpec) -> Result<()> {
+    if spec.name.len() > JOB_NAME_BYTES_MAX || spec.name.contains(char::is_control) {
+        return Err(Failure::invalid(format!(
+            "the job's name has {} bytes or control characters; it may have {JOB_NAME_BYTES_MAX} bytes",
+            spec.name.len()
+        ))
+        .hint("give it a short one: `bp submit --name NAME`"));
+    }
+    let variables = spec.environment.iter().map(|(name, value)| name.len() + 1 + value.len());
+    let lengths = || spec.command.iter().map(String::len).chain(variables.clone());
+    if let Some(long) = lengths().find(|length| *length > JOB_WORD_BYTES_MAX) {
+        return Err(Failure::invalid(format!(
+            "a word of the command or a variable of the environment has {long} bytes; the kernel takes \
+                {JOB_WORD_BYTES_MAX}"
+        ))
+        .hint("put it in a file, and name that as an input"));
+    }
+    let all: usize = lengths().sum();
+    if all > JOB_WORDS_BYTES_MAX {
+        return Err(Failure::invalid(format!(
+            "command and environment have {all} bytes; a job may have {JOB_WORDS_BYTES_MAX}"
+        ))
+        .hint("put them in a file, and name that as an input"));
+    }
+    Ok(())
+}
+
+fn check_names(spec: &JobSpec) -> Result<()> {
+    let mut names = HashSet::new();
+    for input in &spec.inputs {
+        if !is_plain_name(&input.name) {
+            return Err(Failure::invalid(format!("{:?} is not a plain file name", input.name)));
+        }
+    }
+    for output in &spec.outputs {
+        if !output.has_good_name() {
+            return Err(Failure::invalid(format!(
+                "output {:?} is not a path below the scratch directory",
+                output.name
+            ))
+            .hint("plain names with single slashes between them; a directory ends with one"));
+        }
+    }
+    let inputs = spec.inputs.iter().map(|input| &input.name);
+    for name in inputs.chain(spec.outputs.iter().map(|output| &output.name)) {
+        if !names.insert(name) {
+            return Err(Failure::invalid(format!("two files of the job have the name {name:?}"))
+                .hint("rename one of them: PATH:NAME"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses outputs of which one would take the place of another.
+fn check_targets(spec: &JobSpec) -> Result<()> {
+    let mut files = BTreeSet::new();
+    for output in spec.outputs.iter().filter(|output| output.kind() == OutputKind::File) {
+        if !files.insert(&output.path) {
+            return Err(Failure::invalid(format!(
+                "two outputs are stored at {}: one would be lost",
+                output.path
+            ))
+            .hint("give each output a path of its own"));
+        }
+    }
+    for output in &spec.outputs {
+        let mut above = output.path.parent();
+        while let Some(path) = above {
+            if files.contains(&path) {
+                return Err(Failure::invalid(format!(
+                    "output {} is a file, and output {} lies below it",
+                    path, output.path
+                )));
+            }
+            above = path.parent();
+        }
+        if output.kind() != OutputKind::File && files.contains(&output.path) {
+            return Err(Failure::invalid(format!("output {} is a file and a directory", output.path)));
+        }
+    }
+    Ok(())
+}
