@@ -18,10 +18,9 @@ use super::{
 use crate::shutdown::Shutdown;
 use base::{ErrorKind, Failure, FilePath, Result};
 use change::no_path;
-pub(super) use open::{open_request, wants_stat};
 use std::{
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -65,10 +64,25 @@ pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId,
         request => context.answer(stream, Box::pin(context.perform(request))).await,
     };
     context.counters.request_times.note(started.elapsed());
-    // The session ended meanwhile: nobody is left to tell.
+    note_gone(outcome);
+}
+
+/// Notes that nobody was left to answer.
+fn note_gone(outcome: Result<(), SessionClosed>) {
     if let Err(SessionClosed) = outcome {
         tracing::debug!("a call was not answered because its session ended");
     }
+}
+
+/// An open that has begun.
+pub(super) type Opening = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Waits for an open that could not end at once, and answers it, later if it takes long.
+pub(super) async fn finish_open<S: Service>(context: Arc<Context<S>>, stream: StreamId, opening: Opening) {
+    let started = Instant::now();
+    let outcome = context.answer(stream, opening).await;
+    context.counters.request_times.note(started.elapsed());
+    note_gone(outcome);
 }
 
 /// Closes a file that was taken out of the table.
@@ -159,7 +173,6 @@ impl<S: Service> Context<S> {
         };
         let session = own.as_ref().unwrap_or(&self.session);
         let outcome = match request {
-            Request::Open(request) => return Box::pin(self.open(request)).await,
             Request::Query(request) => Box::pin(query::answer(self, session, request)).await,
             request => Box::pin(self.change(session, request)).await,
         };

@@ -332,18 +332,13 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
-    /// Opens a file; may take minutes if it must be recalled.
+    /// Opens a file; may take minutes if it must be recalled. What can be done at once, without waiting for anything but a local
+    /// disk, is best done before the first wait: the session's thread begins every open by itself.
     fn open(
         &self,
         session: &Self::Session,
-        request: OpenRequest,
+        request: &OpenRequest,
     ) -> impl Future<Output = Result<Opened<Self::File>>> + Send;
-
-    /// Opens a file if that can be done at once, on this thread: without waiting for anything but a local disk.
-    fn open_now(&self, session: &Self::Session, request: &OpenRequest) -> Option<Result<Opened<Self::File>>> {
-        let _ = (session, request);
-        None
-    }
 
     /// Carries out a request on names.
     fn names(

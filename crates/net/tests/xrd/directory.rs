@@ -282,7 +282,7 @@ impl Service for DirService {
         peer.username != NOBODY || self.is_everybody_proven.load(Ordering::Relaxed)
     }
 
-    async fn open(&self, _: &Peer, request: OpenRequest) -> Result<Opened<DirFile>> {
+    async fn open(&self, _: &Peer, request: &OpenRequest) -> Result<Opened<DirFile>> {
         if let Some(redirect) = self.elsewhere.lock().unwrap().clone() {
             return Ok(Opened::Redirect(redirect));
         }
@@ -291,7 +291,7 @@ impl Service for DirService {
             let recalled = self.recalls.acquire().await.map_err(|_| Failure::unavailable("no tape"))?;
             recalled.forget();
         }
-        self.open_file(&request).map(|file| Opened::Here(Arc::new(file)))
+        self.open_file(request).map(|file| Opened::Here(Arc::new(file)))
     }
 
     async fn names(&self, _: &Peer, request: NameRequest) -> Result<NameReply> {

@@ -114,8 +114,8 @@ impl Service for DataDoor {
         session.is_proven()
     }
 
-    async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
-        let opened = self.open_file(session, &request).await;
+    async fn open(&self, session: &DoorSession, request: &OpenRequest) -> Result<Opened<DoorFile>> {
+        let opened = self.open_file(session, request).await;
         self.counters.root.answer(opened.as_ref().err().map(|failure| failure.kind));
         opened
     }

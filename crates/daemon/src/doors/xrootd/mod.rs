@@ -19,11 +19,7 @@ pub use file::DoorFile;
 pub use session::DoorSession;
 pub use settings::Settings;
 
-use self::{
-    opens::{door_file, is_read},
-    stats::Stats,
-    tpc::ThirdParty,
-};
+use self::{stats::Stats, tpc::ThirdParty};
 use crate::{
     access::{
         audit::Audit,
@@ -124,25 +120,12 @@ impl Service for RootDoor {
         }
     }
 
-    fn open_now(&self, session: &DoorSession, request: &OpenRequest) -> Option<Result<Opened<DoorFile>>> {
-        let is_plain = is_read(request) && request.opaque.is_empty();
-        let who = &session.identity;
-        // A refusal is left to the other way, which counts and notes it.
-        if !is_plain || who.may(Right::Read, &request.path, self.authenticator.now()).is_err() {
-            return None;
-        }
-        let opened = self.files.open_read_now(&who.who, &request.path, &self.counters.root.traffic)?;
-        let opened = opened.and_then(door_file);
-        self.note_open(session, &who.who.name, request, &opened);
-        Some(self.counted(opened))
-    }
-
-    async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
+    async fn open(&self, session: &DoorSession, request: &OpenRequest) -> Result<Opened<DoorFile>> {
         let who = self.named(session, &request.opaque).await;
-        let user = who.as_ref().map_or_else(|_| "nobody".to_owned(), |who| who.who.name.clone());
-        let opened = self.open_file(session, who, &request).await;
-        self.note_open(session, &user, &request, &opened);
-        self.counted(opened)
+        let user = who.as_ref().map_or("nobody", |who| who.who.name.as_str());
+        let opened = self.open_file(session, who.as_deref(), request).await;
+        self.note_open(session, user, request, &opened);
+        opened
     }
 
     fn stat_now(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Option<Result<StatInfo>> {

@@ -14,18 +14,18 @@ use disk::serve::{
 };
 use head::Principal;
 use net::xrd::{Access, Disposition, OpenRequest, Opened};
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 use wire::{
     auth::{capability, token::Right},
     control, xrd,
 };
 
 impl RootDoor {
-    /// Opens a file. The caller counts the outcome and notes it in the audit log.
+    /// Opens a file; see [`Self::note_open`].
     pub(super) async fn open_file(
         &self,
         session: &DoorSession,
-        who: Result<Cow<'_, Identity>>,
+        who: Result<&Identity, &Failure>,
         request: &OpenRequest,
     ) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
@@ -45,14 +45,21 @@ impl RootDoor {
                 CapFile::Live(file) => DoorFile::Live(file),
             }));
         }
-        let who = who?;
-        if is_read(request) {
-            return self.open_for_reading(session, who, request).await;
+        let who = who.map_err(Clone::clone)?;
+        if !is_read(request) {
+            return Box::pin(self.open_for_writing(session, who, request)).await;
         }
-        Box::pin(self.open_for_writing(session, &who, request)).await
+        if request.opaque.is_empty() {
+            // Nothing was waited for, so the session's thread runs this: it may wait for a disk.
+            let reader = self.allowed(who, Right::Read, path)?;
+            if let Some(opened) = self.files.open_read_now(reader, path, &self.counters.root.traffic) {
+                return opened.and_then(door_file);
+            }
+        }
+        Box::pin(self.open_for_reading(session, who, request)).await
     }
 
-    /// Notes an open in the audit log.
+    /// Counts an open and notes it in the audit log.
     pub(super) fn note_open(
         &self,
         session: &DoorSession,
@@ -63,19 +70,20 @@ impl RootDoor {
         let verb = if is_read(request) { "read" } else { "write" };
         let action = AuditedAction { session, user, verb, weight: AuditLevel::Change };
         self.note(&action, (request.path.as_str(), None), opened.as_ref().err());
+        self.counters.root.answer(opened.as_ref().err().map(|failure| failure.kind));
     }
 
     async fn open_for_reading(
         &self,
         session: &DoorSession,
-        who: Cow<'_, Identity>,
+        who: &Identity,
         request: &OpenRequest,
     ) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
         let fetched = Box::pin(self.third_party.fetch(session, path, opaque)).await?;
         let is_offer = fetched.is_none() && ThirdParty::<Identity>::is_offer(opaque)?;
-        let identity = fetched.unwrap_or_else(|| who.into_owned());
-        let who = self.allowed(&identity, Right::Read, path)?;
+        let identity = fetched.as_ref().unwrap_or(who);
+        let who = self.allowed(identity, Right::Read, path)?;
         if is_offer {
             // Nobody offers what they cannot read. The destination may wait for a recall, too: it is told now.
             Box::pin(self.files.head()?.call(who, control::OpenRead { path: path.clone() })).await?;

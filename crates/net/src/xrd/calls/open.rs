@@ -5,41 +5,27 @@ use crate::xrd::{
     Access, Disposition, OpenFile, OpenRequest, Opened, Service, handles::Handle, slash::file_path,
 };
 use base::{Failure, Result};
+use std::sync::Arc;
 use wire::xrd::{Answer, Opaque, Open, OpenAnswer, OpenFlags, OpenFlags2};
 
 impl<S: Service> Context<S> {
-    pub(super) async fn open(&self, open: Open) -> Answer {
-        let request = match open_request(&open) {
-            Ok(request) => request,
-            Err(failure) => return Answer::failure(&failure),
+    /// Opens a file and gives it its handle.
+    pub(in crate::xrd) async fn open(self: Arc<Self>, open: Open) -> Answer {
+        let work = async {
+            let request = open_request(&open)?;
+            let place = self.handles.reserve()?;
+            let opened = self.service.open(&self.session, &request).await;
+            drop(place);
+            let file = match opened? {
+                Opened::Here(file) => file,
+                Opened::Redirect(redirect) => return Ok(Answer::Redirect(redirect)),
+            };
+            let stat = wants_stat(&open).then(|| file.stat()).transpose()?;
+            let handle = Handle::new(file, request.path, request.access == Access::Update);
+            let handle = self.handles.insert(handle)?;
+            Ok(Answer::Ok(OpenAnswer { handle, stat }.encode()))
         };
-        let place = match self.handles.reserve() {
-            Ok(place) => place,
-            Err(failure) => return Answer::failure(&failure),
-        };
-        let opened = self.service.open(&self.session, request.clone()).await;
-        drop(place);
-        self.admit(opened, request, wants_stat(&open))
-    }
-
-    /// Gives an opened file its handle.
-    pub(in crate::xrd) fn admit(
-        &self,
-        opened: Result<Opened<S::File>>,
-        request: OpenRequest,
-        wants_stat: bool,
-    ) -> Answer {
-        let file = match opened {
-            Ok(Opened::Here(file)) => file,
-            Ok(Opened::Redirect(redirect)) => return Answer::Redirect(redirect),
-            Err(failure) => return Answer::failure(&failure),
-        };
-        let stat = if wants_stat { file.stat().map(Some) } else { Ok(None) };
-        let handle = Handle::new(file, request.path, request.access == Access::Update);
-        match stat.and_then(|stat| Ok((self.handles.insert(handle)?, stat))) {
-            Ok((handle, stat)) => Answer::Ok(OpenAnswer { handle, stat }.encode()),
-            Err(failure) => Answer::failure(&failure),
-        }
+        work.await.unwrap_or_else(|failure: Failure| Answer::failure(&failure))
     }
 }
 
@@ -48,7 +34,7 @@ impl<S: Service> Context<S> {
 const OPEN_MODE: u32 = 0o600;
 
 /// What the flags of an open mean (spec/xrootd.md §4.3).
-pub(in crate::xrd) fn open_request(request: &Open) -> Result<OpenRequest> {
+fn open_request(request: &Open) -> Result<OpenRequest> {
     let flags = request.flags;
     let for_writing =
         OpenFlags::UPDATE | OpenFlags::APPEND | OpenFlags::WRITE_ONLY | OpenFlags::NEW | OpenFlags::DELETE;
@@ -76,6 +62,6 @@ pub(in crate::xrd) fn open_request(request: &Open) -> Result<OpenRequest> {
 }
 
 /// Whether the answer to an open is to say what the file is.
-pub(in crate::xrd) fn wants_stat(request: &Open) -> bool {
+fn wants_stat(request: &Open) -> bool {
     request.flags.contains(OpenFlags::RETURN_STAT)
 }

@@ -8,8 +8,12 @@ use crate::xrd::{
     limits::{CALL_PATIENCE, CALLS_MAX, COME_AGAIN_S},
 };
 use base::limits::UNPROVEN_CALLS_MAX;
-use std::{sync::Arc, time::Duration};
-use wire::xrd::{Answer, Request, StreamId};
+use std::{
+    sync::Arc,
+    task::{self, Poll, Waker},
+    time::{Duration, Instant},
+};
+use wire::xrd::{Answer, Open, Request, StreamId};
 
 impl<S: Service> Session<S> {
     /// Whether calls are under way.
@@ -20,16 +24,42 @@ impl<S: Service> Session<S> {
 
     /// Starts a call beside the others.
     pub(super) fn call(&mut self, context: &Arc<Context<S>>, stream: StreamId, request: Request) {
+        if self.has_room_for_call(stream) {
+            self.start(calls::call(Arc::clone(context), stream, request));
+        }
+    }
+
+    /// Opens a file: here if that needs no waiting, else as a call.
+    pub(super) fn open(&mut self, context: &Arc<Context<S>>, stream: StreamId, open: Open) {
+        // Not begun without room for a call: an open for writing that is dropped half way leaves a file that waits for its writer.
+        if !self.has_room_for_call(stream) {
+            return;
+        }
+        let started = Instant::now();
+        let mut opening: calls::Opening = Box::pin(Arc::clone(context).open(open));
+        match opening.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => {
+                self.counters.request_times.note(started.elapsed());
+                self.answer(stream, &answer);
+            }
+            Poll::Pending => self.start(calls::finish_open(Arc::clone(context), stream, opening)),
+        }
+    }
+
+    /// Whether there may be one more; if not the client is told to come again.
+    fn has_room_for_call(&mut self, stream: StreamId) -> bool {
         let most = if self.is_proven { CALLS_MAX } else { UNPROVEN_CALLS_MAX };
-        if self.calls.len() >= most {
-            self.has_calls();
+        if self.calls.len() < most || (self.has_calls() && self.calls.len() < most) {
+            return true;
         }
-        if self.calls.len() >= most {
-            let message = format!("this session has {most} requests under way");
-            return self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
-        }
+        let message = format!("this session has {most} requests under way");
+        self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
+        false
+    }
+
+    fn start(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         let is_first = !self.has_calls() && self.inline_call.is_none();
-        let call = Call::new(calls::call(Arc::clone(context), stream, request));
+        let call = Call::new(work);
         self.hand_over();
         if is_first {
             self.inline_call = Some(call);

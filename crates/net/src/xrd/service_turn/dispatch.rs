@@ -2,14 +2,14 @@
 
 use super::{Phase, Session};
 use crate::xrd::{
-    OpenFile, OpenRequest, Service,
+    OpenFile, Service,
     calls::{self, Context},
     session::End,
     setting,
 };
 use base::FilePath;
 use std::{sync::Arc, time::Instant};
-use wire::xrd::{Answer, FileHandle, Open, QueryCode, Request, Stat, StreamId, Subject};
+use wire::xrd::{Answer, FileHandle, QueryCode, Request, Stat, StreamId, Subject};
 
 impl<S: Service> Session<S> {
     pub(super) fn dispatch(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
@@ -65,10 +65,7 @@ impl<S: Service> Session<S> {
                 let done = context.query_file(inner);
                 self.answer(stream, &done);
             }
-            Request::Open(ref inner) => match self.open_now(context, inner) {
-                Some(answer) => self.answer(stream, &answer),
-                None => self.call(context, stream, request),
-            },
+            Request::Open(open) => self.open(context, stream, open),
             Request::Ping => self.answer(stream, &Answer::Ok(Vec::new())),
             Request::Set(setting) => self.answer(stream, &setting::answer(&setting)),
             Request::Endsess(id) => {
@@ -105,15 +102,6 @@ impl<S: Service> Session<S> {
                 Some(calls::stat_answer(stat))
             }
         }
-    }
-
-    /// Opens a file if the service can do it at once.
-    fn open_now(&mut self, context: &Context<S>, open: &Open) -> Option<Answer> {
-        let request: OpenRequest = calls::open_request(open).ok()?;
-        let started = Instant::now();
-        let opened = self.service.open_now(&context.session, &request)?;
-        self.counters.request_times.note(started.elapsed());
-        Some(context.admit(opened, request, calls::wants_stat(open)))
     }
 
     /// Closes after everything that was asked before; the commit runs beside what follows.
