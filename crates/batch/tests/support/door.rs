@@ -145,7 +145,7 @@ impl Service for Files {
         Ok(peer.username)
     }
 
-    async fn open(&self, session: &Session, request: OpenRequest) -> Result<Opened<Open>> {
+    async fn open(&self, session: &Session, request: &OpenRequest) -> Result<Opened<Open>> {
         if self.is_away.load(Ordering::Relaxed) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Failure::unavailable("the disk server is away"));
@@ -157,7 +157,7 @@ impl Service for Files {
         let content = if is_written { Vec::new() } else { self.find(&request.path)? };
         Ok(Opened::Here(Arc::new(Open {
             stored: Arc::clone(&self.stored),
-            path: request.path,
+            path: request.path.clone(),
             owner: session.clone(),
             content: Mutex::new(content),
             is_written,
