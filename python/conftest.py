@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import getpass
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 import backplane
 
 _DEADLINE_S = 120
-_SIZES = ["--volume-size=64MiB", "--volumes=2", "--slots=4", "--drives=1", "--cpus=1"]
+_SIZES = ["--volume-size=64MiB", "--volumes=2", "--slots=4", "--drives=1"]
 
 
 def _binaries() -> Path:
@@ -29,21 +32,41 @@ def _binaries() -> Path:
 
 
 @pytest.fixture(scope="session")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[backplane.Facility]:
+def bp() -> Path:
+    """Find `bp`."""
+    return _binaries() / "bp"
+
+
+@contextlib.contextmanager
+def facility_of(bp: Path, directory: Path, *, cpus: int = 1) -> Iterator[backplane.Facility]:
     """Start a facility; it is stopped at the end."""
-    bp, directory = str(_binaries() / "bp"), str(tmp_path_factory.mktemp("live") / "facility")
     env = {**os.environ, "USER": getpass.getuser()}
 
     def run(*words: str) -> None:
-        done = subprocess.run([bp, *words], env=env, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
+        done = subprocess.run(
+            [str(bp), *words], env=env, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
-    run("create", directory, *_SIZES)
-    run("up", directory, "--detach", "--root-port=0", "--http-port=0")
+    run("create", str(directory), *_SIZES, f"--cpus={cpus}")
+    run("up", str(directory), "--detach", "--root-port=0", "--http-port=0")
     try:
         yield backplane.connect(directory)
     finally:
-        run("down", directory)
+        run("down", str(directory))
+
+
+@pytest.fixture(scope="session")
+def live(bp: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[backplane.Facility]:
+    """Start a facility; it is stopped at the end."""
+    with facility_of(bp, tmp_path_factory.mktemp("live") / "facility") as facility:
+        yield facility
+
+
+@pytest.fixture(scope="session")
+def start_facility(bp: Path) -> Callable[..., AbstractContextManager[backplane.Facility]]:
+    """Give a test what starts a facility of its own: directory and slots."""
+    return functools.partial(facility_of, bp)
 
 
 @pytest.fixture(autouse=True)

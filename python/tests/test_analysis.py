@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import backplane
 from backplane import HistRequest, NTuple
 from backplane.analysis import merge
+from backplane.analysis._collect import Collector
 from backplane.analysis._merge import Nodes
-from backplane.analysis._plan import Collector, Plan, Selection
+from backplane.analysis._plan import Plan, Selection
 from backplane.analysis._schedule import Schedule, Task
 
 ENTRIES = 300_000

@@ -167,3 +167,64 @@ def test_a_cluster_without_workers_is_waited_for_and_explained(chain: NTuple) ->
         comes_late.start()
         assert chain.hist("x", bins=3, range=(0, 100)) == expected
         comes_late.join()
+
+
+# Workers as batch jobs
+
+
+@pytest.fixture(scope="module")
+def batch(
+    start_facility: Callable[..., contextlib.AbstractContextManager[backplane.Facility]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[backplane.Facility]:
+    """A facility with slots for three workers."""
+    with start_facility(tmp_path_factory.mktemp("batch") / "facility", cpus=3) as facility:
+        yield facility
+
+
+@pytest.fixture(scope="module")
+def there(batch: backplane.Facility, wide: Path) -> NTuple:
+    batch.put(wide, "/data/wide", recursive=True)
+    return batch.ntuple("/data/wide/*.parquet").define("y", "sqrt(x * x + 1)").where("x > 10")
+
+
+def test_jobs_are_workers_that_come_and_go(batch: backplane.Facility, chain: NTuple, there: NTuple) -> None:
+    expected = chain.hists(REQUESTS)
+    with batch.cluster(workers=2, directory="/home/me", wait_s=WAIT_S) as cluster:
+        same(there.hists(REQUESTS), expected)
+
+        def end_one_and_add_another() -> None:
+            cluster.jobs[0].cancel()
+            cluster.jobs[0].wait(WAIT_S)
+            cluster.scale(2)
+
+        gate = Gate(end_one_and_add_another)
+        same(there.hists(REQUESTS, progress=gate), expected)
+        assert gate.act is None
+        (private,) = batch.ls("/home/me")
+        assert private["mode"] & 0o077 == 0, "the key is read by its owner only"
+        address = cluster.client.scheduler.address
+        assert address.startswith("tls://")
+        jobs = list(cluster.jobs)
+    assert len(jobs) == 3
+    assert all(job.result is not None for job in jobs), "no job is left"
+    assert batch.ls("/home/me") == []
+    same(there.hists(REQUESTS), expected)
+
+
+def test_who_has_no_key_is_refused(batch: backplane.Facility) -> None:
+    with batch.cluster(workers=0, directory="/home/me") as cluster:
+        address = cluster.client.scheduler.address
+        for security in (None, distributed.Security.temporary()):
+            with pytest.raises((OSError, TypeError, RuntimeError)):
+                distributed.Client(address, security=security, timeout=5, set_as_default=False)
+
+
+def test_a_worker_that_cannot_start_is_explained(batch: backplane.Facility, there: NTuple) -> None:
+    with batch.cluster(workers=1, directory="/home/me", python="/nonexistent/python", wait_s=2) as cluster:
+        cluster.jobs[0].wait(WAIT_S)
+        with pytest.raises(backplane.TimeoutExpiredError, match="no worker for") as raised:
+            there.hist("x", range=(0, 1))
+        assert "failed" in str(raised.value.hint)
+    with pytest.raises(backplane.InvalidError, match="10001 workers"):
+        batch.cluster(workers=10_001, directory="/home/me")

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from . import _core
 from ._calls import News, check_absolute
@@ -29,10 +29,12 @@ from ._tables import Record, Table, record_html
 from ._transfers import TransferVerbs
 from ._user import this_user
 from ._waiting import WaitProgress, bring_online
+from .analysis._cluster import WAIT_S
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from .analysis._jobs import FacilityCluster
     from .fsspec import FacilityFileSystem
 
 # The environment variable that names the facility's directory or its HTTP endpoint.
@@ -404,6 +406,62 @@ class Facility(TransferVerbs, JobVerbs):
         if self._control is not None:
             bring_online(self._call, paths, progress)
         return NTuple(_core.Chain(list(map(self._door, paths)), self.user), threads=threads)
+
+    def cluster(
+        self,
+        workers: SupportsIndex = 1,
+        *,
+        cpus: SupportsIndex = 1,
+        memory_bytes: SupportsIndex = 0,
+        wall_s: SupportsFloat = 24 * 3600,
+        directory: str | None = None,
+        python: str | None = None,
+        host: str | None = None,
+        wait_s: SupportsFloat = WAIT_S,
+    ) -> FacilityCluster:
+        """Start workers as batch jobs, which compute passes over n-tuples together.
+
+        Use it in a ``with`` statement: at its end the jobs end, too. A pass begins with the first worker, and others
+        join as the batch system starts them.
+
+        Parameters
+        ----------
+        workers : int
+            How many; `FacilityCluster.scale` changes it.
+        cpus : int
+            Slots and threads of each.
+        memory_bytes : int
+            Memory of each; half of it holds columns. 0 for no wish.
+        wall_s : float
+            Longest run.
+        directory : str, optional
+            Directory of the facility for the key of the cluster, in a directory that only you can read; your home,
+            ``/home/USER``, unless given.
+        python : str, optional
+            The interpreter on the hosts of the workers, with this package; that of this process unless given.
+        host : str, optional
+            Address of this host as workers reach it; found out unless given.
+        wait_s : float, optional
+            How long a pass waits while there is no worker at all.
+
+        Returns
+        -------
+        FacilityCluster
+            With its jobs submitted.
+        """
+        from .analysis._jobs import start
+
+        return start(
+            self,
+            workers,
+            cpus=cpus,
+            memory_bytes=memory_bytes,
+            wall_s=wall_s,
+            directory=directory,
+            python=python,
+            host=host,
+            wait_s=wait_s,
+        )
 
     def _call(
         self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0, news: News | None = None

@@ -98,7 +98,8 @@ class Cluster(Engine):
             self.client.wait_for_workers(wanted, timeout=float(wait_s))
         except TimeoutError as error:
             waited = time.monotonic() - begin
-            raise TimeoutExpiredError(f"{len(self.workers)} of {wanted} workers have come in {waited:.0f} s") from error
+            come = f"{len(self.workers)} of {wanted} workers have come in {waited:.0f} s"
+            raise TimeoutExpiredError(come, self.why()) from error
         return self
 
     def cache_use(self) -> dict[str, dict[str, int]]:
@@ -129,7 +130,17 @@ class Cluster(Engine):
 
         if chain.entries == 0:
             return EMBEDDED.run(chain, selection, threads, progress, partial)
-        return Pass(self.client, Plan(chain, selection), self._homes, progress, partial, self.wait_s).run()
+        return Pass(self, Plan(chain, selection), self._homes, progress, partial).run()
+
+    def why(self) -> str | None:
+        """Say what a cluster without workers waits for.
+
+        Returns
+        -------
+        str or None
+            `None` if that is not known.
+        """
+        return None
 
     def close(self) -> None:
         """Give up what was made for this cluster: workers that were started for it, and the connection to them."""

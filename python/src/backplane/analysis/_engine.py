@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from .. import _core
-    from ._plan import Collector, Plan, Selection
+    from ._collect import Collector
+    from ._plan import Plan, Selection
 
 Partial: TypeAlias = Callable[[list[Any]], object] | None
 """Called now and then with the bins of all histograms as far as they are filled."""
@@ -100,7 +101,7 @@ class Embedded(Engine):
 
 def _in_steps(plan: Plan, threads: int, progress: Callable[[int, int], object] | None, partial: Partial) -> Outcome:
     """Compute as many packets at a time as fit between two looks at the result."""
-    from ._plan import Collector
+    from ._collect import Collector
 
     collector, total, first, count = Collector(plan), sum(plan.entries), 0, 1
     while first < len(plan):

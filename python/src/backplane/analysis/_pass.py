@@ -10,16 +10,18 @@ from collections import Counter
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client, Future
+from distributed import Future
 from distributed.scheduler import KilledWorker
 
 from .._errors import TimeoutExpiredError, UnavailableError
+from ._collect import Collector
 from ._engine import PARTIAL_S, Outcome, outcome_of
-from ._plan import Collector, Plan
+from ._plan import Plan
 from ._schedule import Schedule, Task
 from ._worker import compute
 
 if TYPE_CHECKING:
+    from ._cluster import Cluster
     from ._engine import Partial
 
 # How often the list of workers is asked for: so long a new one has nothing to do.
@@ -49,8 +51,8 @@ class Pass:
 
     Parameters
     ----------
-    client : distributed.Client
-        Of the cluster.
+    cluster : Cluster
+        Who computes.
     plan : Plan
         What is computed.
     homes : mutable mapping
@@ -59,21 +61,18 @@ class Pass:
         Called with entries done and total.
     partial : callable, optional
         Called with the bins of all histograms as far as they are filled.
-    wait_s : float
-        How long there may be no worker at all.
     """
 
     def __init__(
         self,
-        client: Client,
+        cluster: Cluster,
         plan: Plan,
         homes: MutableMapping[Any, str],
         progress: Callable[[int, int], object] | None,
         partial: Partial,
-        wait_s: float,
     ) -> None:
-        self._client, self._plan, self._homes = client, plan, homes
-        self._progress, self._partial, self._wait_s = progress, partial, wait_s
+        self._cluster, self._client, self._plan, self._homes = cluster, cluster.client, plan, homes
+        self._progress, self._partial = progress, partial
         self._collector = Collector(plan)
         self._total = sum(plan.entries)
         self._schedule = Schedule(plan.entries, {})
@@ -123,11 +122,11 @@ class Pass:
         self._workers = {address: int(about["nthreads"]) for address, about in known.items()}
         if self._workers:
             self._seen = now
-        elif now - self._seen > self._wait_s:
+        elif now - self._seen > self._cluster.wait_s:
             raise TimeoutExpiredError(
-                f"the cluster has had no worker for {self._wait_s:g} s; {self._collector.entries} of {self._total} "
-                "entries are done",
-                "look at the scheduler's list of workers, and at what the workers print",
+                f"the cluster has had no worker for {self._cluster.wait_s:g} s; {self._collector.entries} of "
+                f"{self._total} entries are done",
+                self._cluster.why() or "look at the scheduler's list of workers, and at what the workers print",
             )
 
     def _hand_out(self) -> None:

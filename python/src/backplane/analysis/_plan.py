@@ -5,20 +5,17 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import os
 import zlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from .. import _core
 from .._errors import CorruptError, InvalidError, UnsupportedError
 from .._results import as_array, as_bins
 from ._chunks import ChunkFunction, call_on_packets
 from ._merge import Nodes
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 # Of the format of plans and parts; both ends must have the same.
 _MAGIC = b"backplane plan 1\n"
@@ -299,116 +296,33 @@ def _as_axis(pair: Any) -> tuple[str, _core.Axis]:
     return expr, [float(edge) for edge in axis]
 
 
-class Collector:
-    """Adds parts in any order; each packet counts once.
-
-    Parameters
-    ----------
-    plan : Plan
-        What the parts are of.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._is_done = bytearray(len(plan))
-        self._counts: list[Any] = [None for _ in plan.selection.histograms]
-        self._nodes = Nodes()
-        self._arrays: dict[int, list[Any]] = {}
-        self.entries = 0
-
-    def add(self, part: Part) -> bool:
-        """Add a part.
-
-        Parameters
-        ----------
-        part : Part
-            What some process computed.
-
-        Returns
-        -------
-        bool
-            False if it was there already: then nothing changes.
-        """
-        known = self._is_done[part.first : part.end]
-        if all(known):
-            return False
-        if any(known):
-            raise InvalidError(f"packets {part.first}..{part.end} were computed in part before")
-        self._is_done[part.first : part.end] = b"\1" * (part.end - part.first)
-        self.entries += part.entries
-        for number, bins in enumerate(part.counts):
-            if bins is not None:
-                known_bins = self._counts[number]
-                self._counts[number] = bins if known_bins is None else known_bins + bins
-        for level, index, value in part.nodes:
-            self._nodes.add(level, index, value)
-        if self._plan.selection.arrays and self._plan.selection.function is None:
-            self._arrays[part.first] = part.arrays
-        return True
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every packet is there."""
-        return all(self._is_done)
-
-    def bins(self) -> list[npt.NDArray[Any] | None]:
-        """Give the bins of all histograms as far as they are filled.
-
-        Returns
-        -------
-        list of numpy.ndarray or None
-            Counts, or pairs of sums of weights and of their squares; `None` if nothing was filled.
-        """
-        sums = iter(self._nodes.total() or ())
-        return [
-            next(sums, None) if weighted else counts
-            for counts, weighted in zip(self._counts, self._plan.selection.is_weighted, strict=True)
-        ]
-
-    def arrays(self) -> list[Any]:
-        """Join the values of all entries.
-
-        Returns
-        -------
-        list of numpy.ndarray
-            In the order of the chain.
-        """
-        parts = [arrays for _, arrays in sorted(self._arrays.items())]
-        return [_joined(pieces) for pieces in zip(*parts, strict=True)]
-
-    def value(self) -> Any:
-        """Add what the function returned.
-
-        Returns
-        -------
-        object
-            In the order of the chain; `None` if there was no entry.
-        """
-        total = self._nodes.total()
-        return total[0] if total else None
-
-
-def _joined(pieces: Sequence[npt.NDArray[Any]]) -> Any:
-    if any(isinstance(piece, np.ma.MaskedArray) for piece in pieces):
-        masks = np.concatenate([np.ma.getmaskarray(piece) for piece in pieces])
-        return np.ma.MaskedArray(np.concatenate([np.asarray(piece) for piece in pieces]), masks)
-    return np.concatenate(pieces)
-
-
-def own_place(place: str) -> str:
-    """Drop the proof of the user from a URL where this process has a fresher one.
+def own_place(place: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Say where a file is for this process.
 
     Parameters
     ----------
     place : str
-        Path or URL.
+        Path or URL as the client has it.
+    environment : mapping
+        A job finds a fresher proof of its user there, and the data door as its host reaches it.
 
     Returns
     -------
     str
         Path or URL.
-    """
-    import os
 
-    has_own = any(os.environ.get(name) for name in ("BEARER_TOKEN", "BEARER_TOKEN_FILE"))
-    return place.split("?")[0] if has_own and "://" in place else place
+    Examples
+    --------
+    >>> own_place("root://127.0.0.1:1094//a?authz=Bearer%20x", {"BEARER_TOKEN_FILE": "t", "BP_ROOT": "root://head:1094"})
+    'root://head:1094//a'
+    >>> own_place("/data/a?b", {"BEARER_TOKEN_FILE": "t"})
+    '/data/a?b'
+    """
+    if "://" not in place:
+        return place
+    if any(environment.get(name) for name in ("BEARER_TOKEN", "BEARER_TOKEN_FILE")):
+        place = place.split("?")[0]
+    url, door = urlsplit(place), environment.get("BP_ROOT")
+    # Beside the head its door is at an address that means another host elsewhere.
+    is_local = url.hostname in ("127.0.0.1", "::1", "localhost")
+    return f"{door.rstrip('/')}{place[place.index(url.netloc) + len(url.netloc) :]}" if door and is_local else place
