@@ -159,9 +159,9 @@ impl Chain {
 
     /// Names and types of the columns.
     #[getter]
-    fn columns(&self) -> Vec<(String, &'static str)> {
+    fn columns(&self) -> Vec<(String, String)> {
         let columns = self.chain.schema().columns.iter();
-        columns.map(|column| (column.name.clone(), column.ty.name())).collect()
+        columns.map(|column| (column.name.clone(), column.type_name())).collect()
     }
 
     /// Columns that cannot be used, and why.
@@ -177,10 +177,10 @@ impl Chain {
         definitions: Definitions,
         filters: Vec<String>,
         exprs: Vec<String>,
-    ) -> PyResult<Vec<&'static str>> {
+    ) -> PyResult<Vec<String>> {
         let check = || {
             let mut plan = self.plan(&definitions, &filters)?;
-            exprs.iter().map(|expr| Ok(plan.type_of(expr)?.name())).collect::<Result<_>>()
+            exprs.iter().map(|expr| plan.type_of(expr)).collect::<Result<_>>()
         };
         py.detach(check).or_raise(py)
     }
@@ -188,7 +188,8 @@ impl Chain {
     /// Fills histograms and collects arrays in one pass.
     ///
     /// Gives for each histogram the bytes of its bins (64-bit counts, or pairs of doubles), and for each array its
-    /// NumPy type, bytes and, if values are missing, a byte for each that is not 0 where it is. `progress(done, total)` is called several times a second.
+    /// NumPy type, bytes and, if values are missing, a byte for each that is not 0 where it is, and for lists the length of
+    /// each in 32 bits. `progress(done, total)` is called several times a second.
     #[allow(
         clippy::too_many_arguments,
         clippy::type_complexity,
@@ -214,8 +215,8 @@ impl Chain {
             histograms.append(bins_bytes(py, &histogram.bins)?)?;
         }
         let arrays = PyList::empty(py);
-        for array in &outcome.arrays {
-            arrays.append(array_bytes(py, array)?)?;
+        for (array, counts) in outcome.arrays.iter().zip(&outcome.counts) {
+            arrays.append(array_bytes(py, array, counts.as_deref())?)?;
         }
         Ok((histograms, arrays))
     }
@@ -256,8 +257,8 @@ impl Chain {
             nodes.append((node.level, node.index, sums_bytes(py, &node.sums)?))?;
         }
         let arrays = PyList::empty(py);
-        for array in &part.arrays {
-            arrays.append(array_bytes(py, array)?)?;
+        for (array, counts) in part.arrays.iter().zip(&part.counts) {
+            arrays.append(array_bytes(py, array, counts.as_deref())?)?;
         }
         Ok((counts, nodes, arrays))
     }

@@ -2,14 +2,14 @@
 
 use crate::source;
 use base::{Failure, Result};
-use ntuple::{Column, Kind, ParquetFile, Schema, Source};
+use ntuple::{Column, Kind, ParquetFile, Schema, Source, column::collection_of};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Name, NumPy type and whether values can be missing.
-pub(crate) type ColumnOf = (String, String, bool);
+/// Name, NumPy type, whether values can be missing, and whether each entry has a list of them.
+pub(crate) type ColumnOf = (String, String, bool, bool);
 /// Files with place, version and rows of their row groups; columns; names of unusable columns and why.
 pub(crate) type Description = (Vec<(String, String, Vec<usize>)>, Vec<ColumnOf>, Vec<(String, String)>);
 
@@ -47,8 +47,10 @@ pub(crate) fn describe(chain: &ntuple::Chain, places: &[String]) -> Description 
     });
     let schema = chain.schema();
     let columns = schema.columns.iter();
-    let columns =
-        columns.map(|column| (column.name.clone(), column.kind.name().to_owned(), column.is_optional));
+    let columns = columns.map(|column| {
+        let (name, kind) = (column.name.clone(), column.kind.name().to_owned());
+        (name, kind, column.is_optional, column.collection.is_some())
+    });
     (files.collect(), columns.collect(), schema.refused.clone())
 }
 
@@ -59,12 +61,13 @@ pub(crate) fn open(
     refused: Vec<(String, String)>,
     user: &str,
 ) -> Result<ntuple::Chain> {
-    let column = |(name, kind, is_optional): ColumnOf| {
+    let column = |(name, kind, is_optional, is_list): ColumnOf| {
         let kind = Kind::named(&kind).ok_or_else(|| {
             Failure::invalid(format!("column {name:?} is of unknown type {kind:?}"))
                 .hint("workers and client need the same version of this package")
         })?;
-        Ok(Column { name, ty: kind.ty(), kind, is_optional })
+        let collection = is_list.then(|| collection_of(&name).to_owned());
+        Ok(Column { name, ty: kind.ty(), kind, is_optional, collection })
     };
     let columns = columns.into_iter().map(column).collect::<Result<_>>()?;
     let files = files.iter().map(|(place, version)| opened(place, version, user)).collect::<Result<_>>()?;

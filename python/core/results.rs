@@ -38,8 +38,13 @@ pub(crate) fn sums_bytes<'py>(py: Python<'py>, sums: &Sums) -> PyResult<Bound<'p
     Ok(all)
 }
 
-/// NumPy type and bytes of an array and, if values are missing, a byte for each that is not 0 where it is.
-pub(crate) fn array_bytes<'py>(py: Python<'py>, values: &Values) -> PyResult<Bound<'py, PyTuple>> {
+/// NumPy type and bytes of an array, if values are missing a byte for each that is not 0 where it is, and of an array of
+/// lists the length of each in 32 bits.
+pub(crate) fn array_bytes<'py>(
+    py: Python<'py>,
+    values: &Values,
+    counts: Option<&[u32]>,
+) -> PyResult<Bound<'py, PyTuple>> {
     let (dtype, bytes) = match &values.array {
         Array::F32(values) => ("<f4", bytes_of(py, values, f32::to_le_bytes)?),
         Array::F64(values) => ("<f8", bytes_of(py, values, f64::to_le_bytes)?),
@@ -49,5 +54,6 @@ pub(crate) fn array_bytes<'py>(py: Python<'py>, values: &Values) -> PyResult<Bou
     };
     let present = values.present.as_ref();
     let missing = present.map(|present| bytes_of(py, present, |present: u8| [present ^ 1])).transpose()?;
-    (dtype, bytes, missing).into_pyobject(py)
+    let counts = counts.map(|counts| bytes_of(py, counts, u32::to_le_bytes)).transpose()?;
+    (dtype, bytes, missing, counts).into_pyobject(py)
 }

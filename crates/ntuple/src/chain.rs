@@ -63,6 +63,8 @@ pub struct Outcome {
     pub histograms: Vec<Histogram>,
     /// Arrays in the order of the plan, entries in the order of the chain.
     pub arrays: Vec<Values>,
+    /// For each array the length of the list of each entry; `None` if every entry has one value.
+    pub counts: Vec<Option<Vec<u32>>>,
 }
 
 /// What a pass over some packets gave.
@@ -74,12 +76,14 @@ pub struct Part {
     pub nodes: Vec<Node>,
     /// Arrays in the order of the plan, entries in the order of the packets.
     pub arrays: Vec<Values>,
+    /// For each array the length of the list of each entry; `None` if every entry has one value.
+    pub counts: Vec<Option<Vec<u32>>>,
 }
 
 impl Part {
     /// The result, if these are all packets.
     fn finish(self) -> Outcome {
-        let Self { mut histograms, nodes, arrays } = self;
+        let Self { mut histograms, nodes, arrays, counts } = self;
         let weighted = histograms.iter_mut().filter_map(|histogram| match &mut histogram.bins {
             Bins::Weights(bins) => Some(bins),
             Bins::Counts(_) => None,
@@ -87,7 +91,7 @@ impl Part {
         for (bins, sums) in weighted.zip(packets::total(nodes).unwrap_or_default()) {
             *bins = sums;
         }
-        Outcome { histograms, arrays }
+        Outcome { histograms, arrays, counts }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     column::Schema,
-    expr::{self, Graph, Id, Op, Scope, Type},
+    expr::{self, Domain, Graph, Id, Jagged, Op, Plain, Rows, Scope, Type, Value},
     fill::{Axis, Histogram},
 };
 use base::{Failure, Result};
@@ -22,7 +22,7 @@ pub struct HistogramSpec {
     pub weight: Option<String>,
 }
 
-/// A histogram of checked values.
+/// A histogram of checked values, all of one domain.
 #[derive(Debug, Clone)]
 pub(crate) struct Fill {
     pub(crate) values: Vec<Id>,
@@ -31,13 +31,21 @@ pub(crate) struct Fill {
     pub(crate) empty: Histogram,
 }
 
+/// Values of the entries that pass, or of selected elements of their lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Collected {
+    pub(crate) id: Id,
+    pub(crate) selection: Option<Id>,
+}
+
 /// Columns, variables, a cut, and what to make of the entries that pass it.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) graph: Graph,
-    pub(crate) filter: Option<Id>,
+    /// Cuts on entries, in the order in which they were made.
+    pub(crate) filters: Vec<Id>,
     pub(crate) fills: Vec<Fill>,
-    pub(crate) arrays: Vec<Id>,
+    pub(crate) arrays: Vec<Collected>,
     pub(crate) schema: Schema,
     scope: Scope,
 }
@@ -49,12 +57,24 @@ impl Plan {
         let mut graph = Graph::default();
         let mut scope = Scope::default();
         for (index, column) in schema.columns.iter().enumerate() {
-            scope.add_column(&column.name, graph.column(index, column.ty, column.is_optional));
+            let domain = match &column.collection {
+                Some(collection) => scope.collection(collection, &mut graph),
+                None => Domain::ENTRIES,
+            };
+            let id = graph.column(index, column.ty, column.is_optional, domain);
+            scope.add_column(&column.name, id, &graph);
         }
         for (name, why) in &schema.refused {
             scope.add_refused(name, why);
         }
-        Self { graph, filter: None, fills: Vec::new(), arrays: Vec::new(), schema: schema.clone(), scope }
+        Self {
+            graph,
+            filters: Vec::new(),
+            fills: Vec::new(),
+            arrays: Vec::new(),
+            schema: schema.clone(),
+            scope,
+        }
     }
 
     /// Gives the value of `expr` a name. It may use columns and variables that were defined before.
@@ -62,17 +82,20 @@ impl Plan {
         if name.is_empty() || name.contains('`') {
             return Err(Failure::invalid(format!("{name:?} cannot be the name of a variable")));
         }
-        let id = self.value(expr, &format!("define {name}"))?;
-        self.scope.define(name, id)
+        let value = self.value(expr, &format!("define {name}"))?;
+        self.scope.define(name, value)
     }
 
     /// Keeps only entries for which `expr` holds, and all earlier cuts.
     pub fn filter(&mut self, expr: &str) -> Result<()> {
-        let id = self.truth(expr, "where")?;
-        self.filter = Some(match self.filter {
-            Some(before) => self.graph.both_true(before, id),
-            None => id,
-        });
+        let cut = self.truth(expr, "where")?;
+        if self.graph.domain(cut.id) != Domain::ENTRIES {
+            return Err(Failure::invalid(format!(
+                "where: {expr:?} is a list[bool], not one bool for each entry"
+            ))
+            .hint("make one of it with any(…) or all(…), or select elements: Jet.pt[Jet.pt > 30]"));
+        }
+        self.filters.push(cut.id);
         Ok(())
     }
 
@@ -83,29 +106,58 @@ impl Plan {
         }
         let mut values = Vec::new();
         let mut axes = Vec::new();
-        for (expr, axis) in spec.axes {
-            let id = self.value(&expr, "hist")?;
-            values.push(self.graph.float(id));
-            axes.push(axis);
+        for (expr, axis) in &spec.axes {
+            values.push(self.number(expr, "hist")?);
+            axes.push(axis.clone());
         }
-        let cut = spec.cut.map(|cut| self.truth(&cut, "where")).transpose()?;
-        let weight = spec.weight.map(|weight| self.value(&weight, "weight")).transpose()?;
-        let weight = weight.map(|id| self.graph.float(id));
+        let names: Vec<&str> = spec.axes.iter().map(|(expr, _)| expr.as_str()).collect();
+        let what = names.join(", ");
+        let filled = self.align(&values, &what)?;
+        let cut = spec.cut.as_deref().map(|cut| self.truth(cut, "where")).transpose()?;
+        let weight = spec.weight.as_deref().map(|weight| self.number(weight, "weight")).transpose()?;
+        let all: Vec<Plain> = values.iter().copied().chain(cut).chain(weight).collect();
+        let (ids, selection) = self.align(&all, &what)?;
+        let domain = self.domain_of(&ids);
+        if domain != self.domain_of(&filled.0) {
+            let which = if weight.is_some_and(|weight| self.graph.domain(weight.id) == domain) {
+                "weight"
+            } else {
+                "where"
+            };
+            return Err(Failure::invalid(format!(
+                "{which} of {what} is a list, the variable has one value for each entry"
+            ))
+            .hint("make one value of the list, as with any(…) or sum(…)"));
+        }
+        let mut ids = ids.into_iter();
+        let values = ids.by_ref().take(axes.len()).map(|id| self.graph.float(id)).collect();
+        let cut = cut.and_then(|_| ids.next());
+        let cut = self.graph.both(selection, cut);
+        let weight = weight.and_then(|_| ids.next()).map(|id| self.graph.float(id));
         self.fills.push(Fill { values, cut, weight, empty: Histogram::new(axes, weight.is_some())? });
         Ok(self.fills.len() - 1)
     }
 
+    fn align(&mut self, values: &[Plain], what: &str) -> Result<(Vec<Id>, Option<Id>)> {
+        expr::align_result(values, &mut self.graph, &self.scope, what)
+    }
+
+    /// The domain of aligned values: constants stand in all.
+    fn domain_of(&self, ids: &[Id]) -> Domain {
+        ids.iter().map(|id| self.graph.domain(*id)).max().unwrap_or(Domain::ENTRIES)
+    }
+
     /// Adds the values of `expr` for all entries that pass the cut, and returns their number.
     pub fn array(&mut self, expr: &str) -> Result<usize> {
-        let id = self.value(expr, "array")?;
-        self.arrays.push(id);
+        let Plain { id, selection } = self.number(expr, "array")?;
+        self.arrays.push(Collected { id, selection });
         Ok(self.arrays.len() - 1)
     }
 
-    /// Type of an expression; its errors are those of filling it.
-    pub fn type_of(&mut self, expr: &str) -> Result<Type> {
-        let id = self.value(expr, "expression")?;
-        Ok(self.graph.ty(id))
+    /// Type of an expression: `float`, or `list[float]`.
+    pub fn type_of(&mut self, expr: &str) -> Result<String> {
+        let value = self.value(expr, "expression")?;
+        Ok(value.describe(&self.graph))
     }
 
     /// Names of the columns that are read.
@@ -121,45 +173,75 @@ impl Plan {
             needed[root.index()] = true;
         }
         let mut columns = BTreeSet::new();
+        let mut lists = BTreeSet::new();
         // Arguments have smaller numbers, so one pass downwards reaches everything.
         for index in (0..needed.len()).rev() {
             if !needed[index] {
                 continue;
             }
-            let arguments: &[Id] = match self.graph.node(Id(index as u32)).op {
-                Op::Const(_) => &[],
-                Op::Column(column) | Op::Present(column) => {
-                    columns.insert(column);
-                    &[]
-                }
-                Op::Unary(_, a) => &[a],
-                Op::Binary(_, a, b) | Op::Compare(_, a, b) => &[a, b],
-                Op::Select(a, b, c) => &[a, b, c],
-            };
-            for argument in arguments {
+            let id = Id(index as u32);
+            lists.insert(self.graph.domain(id));
+            match self.graph.node(id).op {
+                Op::Column(column) | Op::Present(column) => drop(columns.insert(column)),
+                Op::Jagged(Jagged::At(list, _)) => drop(lists.insert(self.graph.domain(list))),
+                Op::Jagged(op) => lists.extend(op.source()),
+                _ => {}
+            }
+            for argument in self.graph.arguments(id) {
                 needed[argument.index()] = true;
             }
         }
+        self.add_lengths(lists, &mut columns);
         columns
+    }
+
+    /// Names of the collections of lists, by their number in the graph.
+    pub(crate) fn collections(&self) -> &[String] {
+        self.scope.collections()
+    }
+
+    /// Adds a column for each collection of which only the lengths of the lists matter.
+    fn add_lengths(&self, mut lists: BTreeSet<Domain>, columns: &mut BTreeSet<usize>) {
+        while let Some(domain) = lists.pop_last() {
+            match self.graph.rows(domain) {
+                Rows::Entries => {}
+                Rows::Joined(a, b) => lists.extend([*a, *b]),
+                Rows::Combination(_, parts) => lists.extend(parts.iter().map(|(domain, _)| *domain)),
+                Rows::Collection(number) => {
+                    let name = Some(&self.scope.collections()[*number]);
+                    let of = |column: &usize| self.schema.columns[*column].collection.as_ref() == name;
+                    if !columns.iter().any(of) {
+                        columns.extend((0..self.schema.columns.len()).find(of));
+                    }
+                }
+            }
+        }
     }
 
     fn roots(&self) -> impl Iterator<Item = Id> + '_ {
         let fills =
             self.fills.iter().flat_map(|fill| fill.values.iter().copied().chain(fill.cut).chain(fill.weight));
-        let arrays = self.arrays.iter().flat_map(|id| [*id].into_iter().chain(self.graph.present(*id)));
-        fills.chain(self.filter).chain(arrays)
+        let arrays = self.arrays.iter().flat_map(|array| {
+            [array.id].into_iter().chain(self.graph.present(array.id)).chain(array.selection)
+        });
+        fills.chain(self.filters.iter().copied()).chain(arrays)
     }
 
-    fn value(&mut self, text: &str, context: &str) -> Result<Id> {
+    fn value(&mut self, text: &str, context: &str) -> Result<Value> {
         let checked = expr::parse(text).and_then(|expr| expr::check(&expr, &mut self.graph, &self.scope));
         checked.map_err(|failure| failure.during(context))
     }
 
+    fn number(&mut self, text: &str, context: &str) -> Result<Plain> {
+        let value = self.value(text, context)?;
+        expr::number(value, &mut self.graph, &self.scope, 1).map_err(|failure| failure.during(context))
+    }
+
     /// A cut: false where its truth is not known.
-    fn truth(&mut self, text: &str, context: &str) -> Result<Id> {
-        let id = self.value(text, context)?;
-        match self.graph.ty(id) {
-            Type::Bool => Ok(self.graph.is_true(id)),
+    fn truth(&mut self, text: &str, context: &str) -> Result<Plain> {
+        let plain = self.number(text, context)?;
+        match self.graph.ty(plain.id) {
+            Type::Bool => Ok(Plain { id: self.graph.is_true(plain.id), ..plain }),
             ty => Err(Failure::invalid(format!("{context}: {text:?} is {}, not bool", ty.name()))
                 .hint("compare it with something, as in x != 0")),
         }
@@ -206,5 +288,95 @@ mod tests {
             Some("define a: unknown column \"a\" at 1")
         );
         assert_eq!(plan.define("px", "1").unwrap_err().kind, base::ErrorKind::Exists);
+    }
+
+    fn jets() -> Plan {
+        let list = |name: &str, ty| Column {
+            collection: Some(crate::column::collection_of(name).to_owned()),
+            ..Column::of(name, ty)
+        };
+        let columns = vec![
+            Column::of("MET_pt", Type::Float),
+            list("Jet_pt", Type::Float),
+            list("Jet_eta", Type::Float),
+            list("Muon_pt", Type::Float),
+            list("Muon_jet", Type::Int),
+        ];
+        Plan::new(&Schema { columns, refused: Vec::new() })
+    }
+
+    #[test]
+    fn lists_have_types_of_their_own() {
+        for (text, ty) in [
+            ("Jet.pt", "list[float]"),
+            ("Jet_pt > 30", "list[bool]"),
+            ("Jet", "list[object]"),
+            ("Jet[0]", "object"),
+            ("pairs(Jet)", "list[object]"),
+            ("pairs(Jet).a.pt", "list[float]"),
+            ("sum(Jet_pt > 40) >= 2", "bool"),
+            ("argmax(Jet.pt)", "place"),
+            ("Jet.pt[argmax(Jet.pt)]", "float"),
+            ("count(Jet)", "int"),
+            ("Jet.pt[Muon.jet]", "list[float]"),
+            ("any(cross(Jet, Muon).a.pt < cross(Jet, Muon).b.pt)", "list[bool]"),
+            ("MET.pt", "float"),
+        ] {
+            assert_eq!(jets().type_of(text).unwrap(), ty, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_that_do_not_belong_together_are_refused_by_name() {
+        let what = |text: &str| jets().type_of(text).unwrap_err().what;
+        assert_eq!(
+            what("Jet_pt > Muon_pt"),
+            "expression: `>` at 8 takes values of Jet together with values of Muon"
+        );
+        assert_eq!(
+            what("Jet_pt[Muon_pt > 3]"),
+            "expression: `[` at 7 selects from Jet by a condition on Muon"
+        );
+        assert_eq!(
+            what("Jet_pt[Jet_pt > 3] + Jet_eta"),
+            "expression: `+` at 20 takes two different selections of Jet together"
+        );
+        assert_eq!(what("Muon.pt[argmax(Jet.pt)]"), "expression: `[` at 8 takes from Muon a place in Jet");
+        assert_eq!(what("any(MET_pt > 3)"), "expression: any at 1 needs a list, found bool at 12");
+        assert_eq!(what("pairs(pairs(Jet))"), "expression: pairs at 1 takes lists, found a combination at 7");
+        assert_eq!(what("Jet + 1"), "expression: expected a number at 1, found an object");
+        assert!(what("Jet.ptt").starts_with("expression: unknown variable of Jet \"ptt\" at 1;"));
+        assert!(what("(Jet[0] + Jet[1]).pt").contains("unknown variable of Jet \"phi\""));
+    }
+
+    #[test]
+    fn a_cut_is_one_for_each_entry_and_a_result_has_one_domain() {
+        let mut plan = jets();
+        assert_eq!(
+            plan.filter("Jet_pt > 30").unwrap_err().what,
+            "where: \"Jet_pt > 30\" is a list[bool], not one bool for each entry"
+        );
+        let mut fill = |variable: &str, cut: &str| {
+            let axes = vec![(variable.to_owned(), Axis::regular(1, 0.0, 1.0).unwrap())];
+            plan.histogram(HistogramSpec { axes, cut: Some(cut.to_owned()), weight: None })
+        };
+        assert_eq!(
+            fill("MET_pt", "Jet_pt > 30").unwrap_err().what,
+            "where of MET_pt is a list, the variable has one value for each entry"
+        );
+        assert!(fill("Jet_pt", "Muon_pt > 30").unwrap_err().what.contains("values of Muon"));
+        fill("Jet_pt", "MET_pt > 30").unwrap();
+        fill("Jet_pt", "Jet_eta > 1").unwrap();
+    }
+
+    #[test]
+    fn lengths_alone_need_a_column() {
+        let mut plan = jets();
+        plan.filter("count(Muon) > 1").unwrap();
+        assert_eq!(plan.columns(), ["Muon_pt"]);
+        let mut plan = jets();
+        plan.filter("any(deltaphi(Jet.pt, MET_pt) > 1)").unwrap();
+        plan.array("count(pairs(Muon))").unwrap();
+        assert_eq!(plan.columns(), ["MET_pt", "Jet_pt", "Muon_pt"]);
     }
 }

@@ -14,13 +14,13 @@ class Chain:
     @staticmethod
     def part(
         files: Sequence[tuple[str, str]],
-        columns: Sequence[tuple[str, str, bool]],
+        columns: Sequence[tuple[str, str, bool, bool]],
         refused: Sequence[tuple[str, str]],
         user: str,
     ) -> Chain: ...
     def describe(
         self,
-    ) -> tuple[list[tuple[str, str, list[int]]], list[tuple[str, str, bool]], list[tuple[str, str]]]: ...
+    ) -> tuple[list[tuple[str, str, list[int]]], list[tuple[str, str, bool, bool]], list[tuple[str, str]]]: ...
     def packets(self) -> list[tuple[int, int, int, int]]: ...
     @property
     def user(self) -> str: ...
@@ -41,7 +41,7 @@ class Chain:
         arrays: Sequence[str],
         threads: int,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[list[bytearray], list[tuple[str, bytearray, bytearray | None]]]: ...
+    ) -> tuple[list[bytearray], list[tuple[str, bytearray, bytearray | None, bytearray | None]]]: ...
     def run_packets(
         self,
         definitions: Sequence[tuple[str, str]],
@@ -54,7 +54,7 @@ class Chain:
     ) -> tuple[
         list[bytearray],
         list[tuple[int, int, list[bytearray]]],
-        list[tuple[str, bytearray, bytearray | None]],
+        list[tuple[str, bytearray, bytearray | None, bytearray | None]],
     ]: ...
 
 @final

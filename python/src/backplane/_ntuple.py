@@ -313,10 +313,10 @@ class NTuple:
 
         Returns
         -------
-        dict of numpy.ndarray
+        dict of numpy.ndarray or awkward.Array
             Values by expression, in the order of the files. Columns keep the type they are stored in, the wider one if
             files differ. Missing floats are NaN; where other values are missing the array is a
-            `numpy.ma.MaskedArray`, which hides them.
+            `numpy.ma.MaskedArray`, which hides them. Lists are awkward arrays.
         """
         names = [exprs] if isinstance(exprs, str) else list(exprs)
         ntuple = self if where is None else self.where(where)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._errors import UnsupportedError
+
 if TYPE_CHECKING:
     import hist
     import numpy.typing as npt
 
 
-def as_array(dtype: str, data: bytearray, missing: bytearray | None) -> npt.NDArray[Any]:
+def as_array(dtype: str, data: bytearray, missing: bytearray | None, counts: bytearray | None = None) -> Any:
     """Make an array of what a pass collected.
 
     Parameters
@@ -23,17 +25,32 @@ def as_array(dtype: str, data: bytearray, missing: bytearray | None) -> npt.NDAr
         Values; they are not copied.
     missing : bytearray, optional
         A byte for each value that is not 0 where it is missing.
+    counts : bytearray, optional
+        Of lists: the length of each, in 32 bits.
 
     Returns
     -------
-    numpy.ndarray
-        Masked if values are missing.
+    numpy.ndarray or awkward.Array
+        Masked if values are missing; an awkward array of lists.
     """
     array: npt.NDArray[Any] = np.frombuffer(data, dtype)
+    if counts is not None:
+        return _as_lists(array, missing, np.frombuffer(counts, "<u4"))
     if missing is None:
         return array
     masked: npt.NDArray[Any] = np.ma.MaskedArray(array, np.frombuffer(missing, "?"))
     return masked
+
+
+def _as_lists(array: npt.NDArray[Any], missing: bytearray | None, counts: npt.NDArray[Any]) -> Any:
+    try:
+        import awkward
+    except ImportError as error:
+        raise UnsupportedError("arrays of lists need the package awkward", "pip install awkward") from error
+    elements = awkward.Array(array)
+    if missing is not None:
+        elements = awkward.mask(elements, np.frombuffer(missing, "?"), valid_when=False)
+    return awkward.unflatten(elements, counts)
 
 
 def as_bins(data: bytearray, is_weighted: bool) -> npt.NDArray[Any]:

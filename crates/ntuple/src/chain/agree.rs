@@ -1,7 +1,7 @@
 //! What the columns of a chain are, from what each file declares. Statistics play no part in it, and neither do files
 //! without entries: a chain means the same however its entries are spread over files.
 
-use crate::column::{Column, FileColumn, Kind, ParquetFile, Schema};
+use crate::column::{Column, FileColumn, Kind, ParquetFile, Schema, collection_of};
 use base::{Failure, Result};
 use std::{
     collections::{HashMap, HashSet},
@@ -37,7 +37,8 @@ pub(super) fn agree(files: &[Arc<ParquetFile>]) -> Result<(Schema, Vec<Vec<usize
             Some(why) => schema.refused.push((name, why.to_owned())),
             None => {
                 let (kind, is_optional) = (column.kind, column.is_optional);
-                schema.columns.push(Column { name, ty: kind.ty(), kind, is_optional });
+                let collection = column.first.is_list().then(|| collection_of(&name).to_owned());
+                schema.columns.push(Column { name, ty: kind.ty(), kind, is_optional, collection });
                 used.push(number);
             }
         }
@@ -52,6 +53,7 @@ pub(super) fn find(files: &[Arc<ParquetFile>], schema: &Schema) -> Result<Vec<Ve
         let is_it = |own: &FileColumn| {
             let fits = |kind| matches!((column.kind, kind), (Kind::F64, Kind::F32) | (Kind::I64, Kind::I32));
             own.name == column.name
+                && (own.is_list() == column.collection.is_some() || own.is_all_missing())
                 && (own.is_all_missing() || own.kind().is_ok_and(|kind| kind == column.kind || fits(kind)))
         };
         file.columns().iter().position(is_it).ok_or_else(|| {
@@ -76,13 +78,16 @@ impl<'a> ChainColumn<'a> {
 
     /// Takes in what `file` declares of the column.
     fn take(&mut self, own: &'a FileColumn, file: &'a ParquetFile) -> Result<()> {
-        let (first, declared) = (&self.first.declared, &own.declared);
-        if !first.fits(declared) {
+        let is_alike =
+            self.first.is_list() == own.is_list() || self.first.is_all_missing() || own.is_all_missing();
+        if !(is_alike && self.first.declared.fits(&own.declared)) {
             return Err(Failure::invalid(format!(
-                "{}: column {:?} is {declared}, in {} it is {first}",
+                "{}: column {:?} is {}, in {} it is {}",
                 file.name(),
                 own.name,
-                self.file
+                own.description(),
+                self.file,
+                self.first.description()
             ))
             .hint("chain files of one kind, or convert the column in one of them"));
         }

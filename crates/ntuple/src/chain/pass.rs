@@ -63,6 +63,7 @@ pub(super) fn run(
             nodes: packets::Nodes::default(),
             histograms: plan.fills.iter().map(|fill| fill.empty.clone()).collect(),
             arrays: compiled.empty_arrays(&chain.schema),
+            counts: compiled.empty_counts(),
         }),
         moved: Condvar::new(),
     };
@@ -78,13 +79,14 @@ struct Ordered {
     nodes: packets::Nodes,
     histograms: Vec<Histogram>,
     arrays: Vec<Values>,
+    counts: Vec<Option<Vec<u32>>>,
 }
 
 impl Ordered {
     /// Takes the next row group, which belongs to `packet`.
     fn take(&mut self, packet: usize, partial: Partial) {
         self.next += 1;
-        let sums = partial.into_sums(&mut self.arrays);
+        let sums = partial.into_sums(&mut self.arrays, &mut self.counts);
         match &mut self.packet {
             Some((now, all)) if *now == packet => packets::add_sums(all, sums),
             _ => {
@@ -152,6 +154,7 @@ impl Run<'_> {
             histograms: ordered.histograms,
             nodes: ordered.nodes.into_vec(),
             arrays: ordered.arrays.into_iter().map(Values::settled).collect(),
+            counts: ordered.counts,
         })
     }
 
@@ -251,7 +254,39 @@ impl Run<'_> {
                 None => self.cache.get(open.file.identity(), task.row_group, own, decode)?,
             });
         }
+        self.check_lists(task, &arrays)?;
         Ok(Some(arrays))
+    }
+
+    /// Lists of one collection must have the same lengths: their elements belong together.
+    fn check_lists(&self, task: Task, arrays: &[Option<Arc<Values>>]) -> Result<()> {
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, column) in self.chain.schema.columns.iter().enumerate() {
+            let (Some(collection), Some(values)) = (&column.collection, &arrays[index]) else { continue };
+            let first = *known.entry(collection).or_insert(index);
+            let (Some(own), Some(other)) =
+                (&values.offsets, arrays[first].as_ref().and_then(|values| values.offsets.as_ref()))
+            else {
+                continue;
+            };
+            if !Arc::ptr_eq(own, other)
+                && let Some(row) = (0..task.rows).find(|row| own[row + 1] != other[row + 1])
+            {
+                return Err(self.uneven(task, row, [(first, other), (index, own)]));
+            }
+        }
+        Ok(())
+    }
+
+    fn uneven(&self, task: Task, row: usize, lists: [(usize, &Arc<Vec<u32>>); 2]) -> Failure {
+        let file = &self.chain.files[task.file].file;
+        let before: usize = (0..task.row_group).map(|group| file.rows(group)).sum();
+        let [a, b] = lists.map(|(column, offsets)| {
+            let name = &self.chain.schema.columns[column].name;
+            format!("{name:?} has {} elements", offsets[row + 1] - offsets[row])
+        });
+        Failure::invalid(format!("{}: entry {}: {a}, {b}", file.name(), before + row))
+            .hint("lists whose names begin alike, up to the first underscore, are taken for one collection")
     }
 
     /// Adds the result of row group `index` after those of all before it.

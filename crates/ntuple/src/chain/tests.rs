@@ -97,7 +97,7 @@ fn parts_of_a_chain_give_what_the_whole_gives() {
     let mut numbers = 0;
     for packet in 0..=groups.last().unwrap().packet {
         let own: Vec<_> = groups.iter().filter(|one| one.packet == packet).cloned().collect();
-        let Part { histograms, nodes: sums, arrays } = part(&own);
+        let Part { histograms, nodes: sums, arrays, .. } = part(&own);
         for node in sums {
             nodes.push(node.index, node.sums);
         }
@@ -295,13 +295,13 @@ fn integers_with_missing_values_are_exact() {
     assert_eq!((chain.schema().columns[0].ty, chain.schema().columns[0].kind), (Type::Int, Kind::I64));
     let found =
         arrays(&chain, &["x", "x == 9007199254740993", "x != 9007199254740993", "isnan(x)", "x * 1.0"], None);
-    let Values { array: Array::I64(x), present } = &found[0] else { panic!("x") };
+    let Values { array: Array::I64(x), present, .. } = &found[0] else { panic!("x") };
     assert_eq!(present.as_deref(), Some(&[1, 1, 0, 1][..]));
     assert_eq!([x[0], x[1], x[3]], [1, BIG, BIG + 1]);
     assert_eq!(found[1], Array::Bool(vec![0, 1, 0, 0]).into());
     assert_eq!(found[2], Array::Bool(vec![1, 0, 1, 1]).into());
     assert_eq!(found[3], Array::Bool(vec![0, 0, 1, 0]).into());
-    let Values { array: Array::F64(floats), present: None } = &found[4] else { panic!("floats") };
+    let Values { array: Array::F64(floats), present: None, .. } = &found[4] else { panic!("floats") };
     assert!(floats[2].is_nan() && floats[0] == 1.0);
     // Without the missing one there is nothing to say of missing values.
     assert_eq!(arrays(&chain, &["x"], Some("x > 1")), [Array::I64(vec![BIG, BIG + 1]).into()]);

@@ -112,9 +112,6 @@ impl Declared {
     /// What the schema of a file says of a leaf; `duration` is its unit in the Arrow schema, which alone tells durations
     /// from plain integers.
     pub(super) fn new(leaf: &ColumnDescriptor, duration: Option<Unit>) -> Self {
-        if leaf.max_rep_level() > 0 || leaf.path().parts().len() > 1 {
-            return Self::Other("nested".to_owned(), "is nested; flatten it to one value per entry");
-        }
         let declared = match leaf.logical_type_ref() {
             Some(logical) => logical_type(logical),
             None => converted_type(leaf),

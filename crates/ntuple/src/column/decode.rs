@@ -20,28 +20,42 @@ use std::sync::Arc;
 
 /// Rows decoded at a time.
 const DECODE_ROWS: usize = 1 << 16;
+/// Most elements that the lists of a column chunk have: run-length encoding makes any number of them of a few bytes.
+const ELEMENTS_MAX: usize = 1 << 28;
 
-/// Decodes a column chunk of `rows` rows.
+/// What to make of the levels of a column chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Levels {
+    /// Rows that the chunk must have.
+    pub(super) rows: usize,
+    /// For a list: the least definition level of a row with an element.
+    pub(super) element: Option<i16>,
+    /// Definition level of a value.
+    full: i16,
+}
+
+impl Levels {
+    pub(super) fn new(rows: usize, element: Option<i16>, chunk: &ColumnChunkMetaData) -> Self {
+        Self { rows, element, full: chunk.column_descr().max_def_level() }
+    }
+}
+
+/// Decodes a column chunk.
 pub(super) fn decode(
     window: Window,
     chunk: &ColumnChunkMetaData,
     storage: Storage,
-    rows: usize,
+    levels: Levels,
 ) -> Result<Values, ParquetError> {
-    let pages = Pages::new(window, chunk, rows)?;
-    let optional = chunk.column_descr().max_def_level() > 0;
+    let pages = Pages::new(window, chunk, levels.rows)?;
     Ok(match get_column_reader(chunk.column_descr_ptr(), Box::new(pages)) {
-        ColumnReader::FloatColumnReader(reader) => {
-            Array::F32(values(reader, rows, optional)?.floats(f32::NAN)).into()
-        }
-        ColumnReader::DoubleColumnReader(reader) => {
-            Array::F64(values(reader, rows, optional)?.floats(f64::NAN)).into()
-        }
+        ColumnReader::FloatColumnReader(reader) => values(reader, levels)?.floats(f32::NAN, Array::F32),
+        ColumnReader::DoubleColumnReader(reader) => values(reader, levels)?.floats(f64::NAN, Array::F64),
         ColumnReader::FixedLenByteArrayColumnReader(reader) if storage == Storage::F16 => {
-            Array::F32(values(reader, rows, optional)?.map(|value| half(&value))?.floats(f32::NAN)).into()
+            values(reader, levels)?.map(|value| half(&value))?.floats(f32::NAN, Array::F32)
         }
         ColumnReader::Int32ColumnReader(reader) => {
-            let decoded = values(reader, rows, optional)?;
+            let decoded = values(reader, levels)?;
             if storage == Storage::U32 {
                 decoded.map(|value| Ok(i64::from(value.cast_unsigned())))?.others(0, Array::I64)
             } else {
@@ -49,7 +63,7 @@ pub(super) fn decode(
             }
         }
         ColumnReader::Int64ColumnReader(reader) => {
-            let decoded = values(reader, rows, optional)?;
+            let decoded = values(reader, levels)?;
             let too_large = decoded.values.iter().find(|value| storage == Storage::U64 && **value < 0);
             if let Some(value) = too_large {
                 let value = value.cast_unsigned();
@@ -61,7 +75,7 @@ pub(super) fn decode(
             decoded.others(0, Array::I64)
         }
         ColumnReader::BoolColumnReader(reader) => {
-            values(reader, rows, optional)?.map(|value| Ok(u8::from(value)))?.others(0, Array::Bool)
+            values(reader, levels)?.map(|value| Ok(u8::from(value)))?.others(0, Array::Bool)
         }
         _ => return Err(ParquetError::NYI("column is not numeric".to_owned())),
     })
@@ -76,7 +90,7 @@ pub(super) fn missing(kind: Kind, rows: usize) -> Values {
         Kind::I64 => Array::I64(vec![0; rows]),
         Kind::Bool => Array::Bool(vec![0; rows]),
     };
-    Values { array, present: Some(vec![0; rows]) }
+    Values { array, present: Some(vec![0; rows]), offsets: None }
 }
 
 /// A 16-bit float with 32 bits, which hold each of its values.
@@ -94,68 +108,141 @@ fn half(bytes: &FixedLenByteArray) -> Result<f32, ParquetError> {
     Ok(if bits >> 15 == 1 { -magnitude } else { magnitude })
 }
 
-/// Values in order, and which rows have one unless all do.
+/// Values in order, which rows or elements have one unless all do, and where the list of each row begins.
 struct Decoded<T> {
     values: Vec<T>,
-    levels: Option<Vec<i16>>,
+    /// 1 for each that has a value, 0 for each that is missing.
+    present: Option<Vec<u8>>,
+    offsets: Option<Vec<u32>>,
 }
 
 impl<T: Copy> Decoded<T> {
-    fn floats(self, nan: T) -> Vec<T> {
-        match self.levels {
+    fn floats(self, nan: T, array: impl FnOnce(Vec<T>) -> Array) -> Values {
+        let values = match self.present {
             None => self.values,
-            Some(levels) => spread(&levels, &self.values, nan),
-        }
+            Some(present) => spread(&present, &self.values, nan),
+        };
+        Values { array: array(values), present: None, offsets: self.offsets.map(Arc::new) }
     }
 
     fn others(self, zero: T, array: impl FnOnce(Vec<T>) -> Array) -> Values {
-        let Some(levels) = self.levels else { return array(self.values).into() };
-        let present = levels.iter().map(|level| u8::from(*level > 0)).collect();
-        Values { array: array(spread(&levels, &self.values, zero)), present: Some(present) }
+        let offsets = self.offsets.map(Arc::new);
+        let Some(present) = self.present else {
+            return Values { array: array(self.values), present: None, offsets };
+        };
+        let values = array(spread(&present, &self.values, zero));
+        Values { array: values, present: Some(present), offsets }
     }
 }
 
 impl<T> Decoded<T> {
     fn map<U>(self, change: impl Fn(T) -> Result<U, ParquetError>) -> Result<Decoded<U>, ParquetError> {
         let values = self.values.into_iter().map(change).collect::<Result<_, _>>()?;
-        Ok(Decoded { values, levels: self.levels })
+        Ok(Decoded { values, present: self.present, offsets: self.offsets })
     }
 }
 
 fn values<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
-    rows: usize,
-    optional: bool,
+    levels: Levels,
 ) -> Result<Decoded<T::T>, ParquetError> {
+    let Levels { rows, element, full } = levels;
     let mut values = Vec::with_capacity(rows.min(DECODE_ROWS * 16));
-    let mut levels = Vec::new();
-    let mut all_levels = Vec::new();
+    let (mut definitions, mut repetitions) = (Vec::new(), Vec::new());
+    let mut shape = Shape { element, full, slots: 0, present: Vec::new(), offsets: Vec::new() };
     let mut done = 0;
     while done < rows {
         let wanted = (rows - done).min(DECODE_ROWS);
-        levels.clear();
+        definitions.clear();
+        repetitions.clear();
         let before = values.len();
-        let (records, present, _) =
-            reader.read_records(wanted, optional.then_some(&mut levels), None, &mut values)?;
+        let (records, present, _) = reader.read_records(
+            wanted,
+            (full > 0).then_some(&mut definitions),
+            element.is_some().then_some(&mut repetitions),
+            &mut values,
+        )?;
         if records == 0 {
             break;
         }
         debug_assert_eq!(values.len(), before + present);
-        // Levels are kept from the first missing value on only: most optional columns have none.
-        if optional && (present < records || !all_levels.is_empty()) {
-            all_levels.resize(done, 1);
-            all_levels.extend_from_slice(&levels);
+        if element.is_some() {
+            shape.add_lists(&definitions, &repetitions, present)?;
+        } else {
+            shape.add_rows(&definitions, records, present);
         }
         done += records;
     }
     values.shrink_to_fit();
-    Ok(Decoded { values, levels: (!all_levels.is_empty()).then_some(all_levels) })
+    let (present, offsets) = shape.finish();
+    Ok(Decoded { values, present, offsets })
+}
+
+/// What levels tell, gathered batch by batch.
+struct Shape {
+    element: Option<i16>,
+    full: i16,
+    /// Rows, or elements of lists, so far.
+    slots: usize,
+    /// Kept from the first missing value on only: most optional columns have none.
+    present: Vec<u8>,
+    /// Where the list of each row begins.
+    offsets: Vec<u32>,
+}
+
+impl Shape {
+    fn add_rows(&mut self, definitions: &[i16], records: usize, present: usize) {
+        if self.full > 0 && (present < records || !self.present.is_empty()) {
+            self.present.resize(self.slots, 1);
+            self.present.extend(definitions.iter().map(|level| u8::from(*level == self.full)));
+        }
+        self.slots += records;
+    }
+
+    fn add_lists(
+        &mut self,
+        definitions: &[i16],
+        repetitions: &[i16],
+        present: usize,
+    ) -> Result<(), ParquetError> {
+        let element = self.element.unwrap_or(0);
+        let before = self.slots;
+        for (definition, repetition) in definitions.iter().zip(repetitions) {
+            if *repetition == 0 {
+                self.offsets.push(self.slots as u32);
+            }
+            self.slots += usize::from(*definition >= element);
+        }
+        if self.slots > ELEMENTS_MAX {
+            return Err(ParquetError::NYI(format!(
+                "a row group with lists of more than {ELEMENTS_MAX} elements; write smaller row groups"
+            )));
+        }
+        if present < self.slots - before || !self.present.is_empty() {
+            self.present.resize(before, 1);
+            let elements = definitions.iter().filter(|level| **level >= element);
+            self.present.extend(elements.map(|level| u8::from(*level == self.full)));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> (Option<Vec<u8>>, Option<Vec<u32>>) {
+        if self.element.is_some() {
+            self.offsets.push(self.slots as u32);
+            self.offsets.shrink_to_fit();
+        }
+        let offsets = self.element.map(|_| self.offsets);
+        ((!self.present.is_empty()).then_some(self.present), offsets)
+    }
 }
 
 /// Puts the values where a row has one, and `missing` elsewhere.
-fn spread<T: Copy>(levels: &[i16], values: &[T], missing: T) -> Vec<T> {
+fn spread<T: Copy>(present: &[u8], values: &[T], missing: T) -> Vec<T> {
     let mut values = values.iter().copied();
-    levels.iter().map(|level| if *level > 0 { values.next().unwrap_or(missing) } else { missing }).collect()
+    present
+        .iter()
+        .map(|is_there| if *is_there > 0 { values.next().unwrap_or(missing) } else { missing })
+        .collect()
 }
 
 /// The pages of a column chunk. Errors say in which of them; an encoding that the type cannot have is not supported.

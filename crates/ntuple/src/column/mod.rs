@@ -8,6 +8,7 @@ mod files;
 mod footer;
 mod guard;
 mod parquet;
+mod shape;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -16,6 +17,8 @@ pub use cache::{CacheUse, ColumnCache};
 pub(crate) use parquet::FileColumn;
 pub use parquet::{ParquetFile, fuzz_parquet};
 pub use source::{FileSource, MemorySource, Source, changed};
+
+use std::sync::Arc;
 
 /// How the values of one column are kept in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,18 +112,22 @@ pub struct Values {
     pub array: Array,
     /// 1 for each integer or truth value that is present, 0 for each that is missing; `None` if none is missing.
     pub present: Option<Vec<u8>>,
+    /// Of a column of lists: where the list of each row begins among the values, and the end of the last; `None` if every
+    /// row has one value. Columns of one collection share them.
+    pub offsets: Option<Arc<Vec<u32>>>,
 }
 
 impl From<Array> for Values {
     fn from(array: Array) -> Self {
-        Self { array, present: None }
+        Self { array, present: None, offsets: None }
     }
 }
 
 impl Values {
     /// Memory held.
     pub(crate) fn bytes(&self) -> usize {
-        self.array.bytes() + self.present.as_ref().map_or(0, Vec::capacity)
+        let offsets = self.offsets.as_ref().map_or(0, |offsets| offsets.capacity() * size_of::<u32>());
+        self.array.bytes() + self.present.as_ref().map_or(0, Vec::capacity) + offsets
     }
 
     /// Without the list of those that are present if all are.
@@ -129,7 +136,12 @@ impl Values {
         self
     }
 
-    /// Appends `other`, whose kind must fit.
+    /// Rows: lists if there are lists, values otherwise.
+    pub(crate) fn rows(&self) -> usize {
+        self.offsets.as_ref().map_or(self.array.len(), |offsets| offsets.len().saturating_sub(1))
+    }
+
+    /// Appends `other`, whose kind must fit. Of lists only the values are appended.
     pub(crate) fn append(&mut self, other: Self) {
         let (before, more) = (self.array.len(), other.array.len());
         match (&mut self.present, other.present) {
@@ -197,6 +209,24 @@ pub struct Column {
     pub kind: Kind,
     /// Whether a file declares that values can be missing.
     pub is_optional: bool,
+    /// Of a column of lists: the collection whose elements it describes, `Jet` for `Jet_pt`.
+    pub collection: Option<String>,
+}
+
+/// The collection to which a column of lists belongs: what stands before the first underscore or dot of its name.
+/// Columns without either are one collection, without a name.
+#[must_use]
+pub fn collection_of(name: &str) -> &str {
+    name.find(['_', '.']).map_or("", |end| &name[..end])
+}
+
+impl Column {
+    /// Its type as users see it: `float`, or `list[float]`.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        let name = self.ty.name();
+        if self.collection.is_some() { format!("list[{name}]") } else { name.to_owned() }
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +238,7 @@ impl Column {
             crate::Type::Int => Kind::I64,
             crate::Type::Bool => Kind::Bool,
         };
-        Self { name: name.to_owned(), ty, kind, is_optional: false }
+        Self { name: name.to_owned(), ty, kind, is_optional: false, collection: None }
     }
 }
 

@@ -3,18 +3,22 @@
 use super::{
     Kind, Source, Values, arrow,
     declared::{Declared, Storage},
-    decode::{Window, decode, missing},
+    decode::{Levels, Window, decode, missing},
     footer::{UnreadableLeaves, obstacles},
     guard::guarded,
+    shape::{Shape, shapes},
 };
 use base::{ErrorKind, Failure, Result};
 use parquet::{
-    basic::Repetition,
     file::metadata::{
         ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
     },
+    schema::types::ColumnDescPtr,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 /// Longest footer: a file of ten thousand columns and a thousand row groups fits.
 const FOOTER_BYTES_MAX: u64 = 512 << 20;
@@ -31,6 +35,8 @@ pub(crate) struct FileColumn {
     pub(crate) declared: Declared,
     /// Whether the file declares that values can be missing. Statistics say nothing of it: they may be absent.
     pub(crate) is_optional: bool,
+    /// Of a list: the least definition level of an entry with an element.
+    element: Option<i16>,
     /// Index among the leaves of the schema.
     leaf: usize,
     /// How it is decoded, or why it cannot be used.
@@ -46,6 +52,16 @@ impl FileColumn {
         }
     }
 
+    /// Whether it has a list of values for each entry.
+    pub(crate) fn is_list(&self) -> bool {
+        self.element.is_some()
+    }
+
+    /// What the file declares it to be, as error messages call it.
+    pub(crate) fn description(&self) -> String {
+        if self.is_list() { format!("list of {}", self.declared) } else { self.declared.to_string() }
+    }
+
     /// Whether it says of itself that it has no values: it goes with every other.
     pub(crate) fn is_all_missing(&self) -> bool {
         self.storage == Ok(Storage::Null)
@@ -58,6 +74,8 @@ pub struct ParquetFile {
     identity: Arc<str>,
     metadata: ParquetMetaData,
     columns: Vec<FileColumn>,
+    /// Offsets of lists that are in use, by row group: columns of one collection share them. Held for a look only.
+    offsets: Mutex<HashMap<usize, Vec<Weak<Vec<u32>>>>>,
 }
 
 impl std::fmt::Debug for ParquetFile {
@@ -91,7 +109,7 @@ impl ParquetFile {
                     .hint(format!("write row groups of at most {ROW_GROUP_ROWS_MAX} rows")));
             }
         }
-        Ok(Self { identity: source.identity().into(), source, metadata, columns })
+        Ok(Self { identity: source.identity().into(), source, metadata, columns, offsets: Mutex::default() })
     }
 
     /// What error messages call the file.
@@ -174,15 +192,31 @@ impl ParquetFile {
         let mut bytes = vec![0; length as usize];
         self.source.read_at(start, &mut bytes)?;
         let window = Window { start, bytes: bytes.into() };
-        let values = guarded(self.name(), &what, || decode(window, chunk, storage, rows))?;
-        if values.array.len() != rows {
+        let levels = Levels::new(rows, about.element, chunk);
+        let mut values = guarded(self.name(), &what, || decode(window, chunk, storage, levels))?;
+        if values.rows() != rows {
             return Err(Failure::corrupt(format!(
                 "{}: {what}: {} values of {rows}",
                 self.name(),
-                values.array.len()
+                values.rows()
             )));
         }
+        values.offsets = values.offsets.map(|offsets| self.shared(row_group, offsets));
         Ok(values)
+    }
+
+    /// The same offsets as another column of the row group has, if one has them.
+    fn shared(&self, row_group: usize, offsets: Arc<Vec<u32>>) -> Arc<Vec<u32>> {
+        let mut known = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.entry(row_group).or_default();
+        known.retain(|known| known.strong_count() > 0);
+        match known.iter().filter_map(Weak::upgrade).find(|known| *known == offsets) {
+            Some(same) => same,
+            None => {
+                known.push(Arc::downgrade(&offsets));
+                offsets
+            }
+        }
     }
 }
 
@@ -227,25 +261,33 @@ fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<FileC
     let remarks = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     let schema = remarks.filter(|remark| remark.key == arrow::KEY).find_map(|remark| remark.value.as_deref());
     let durations = schema.map(arrow::durations).unwrap_or_default();
-    let leaves = metadata.file_metadata().schema_descr().columns();
-    let mut flat: HashMap<String, usize> = HashMap::new();
-    for leaf in leaves.iter().filter(|leaf| leaf.path().parts().len() == 1) {
-        *flat.entry(leaf.path().string()).or_default() += 1;
+    let schema = metadata.file_metadata().schema_descr();
+    let shapes = shapes(schema);
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    for shape in &shapes {
+        *names.entry(&shape.name).or_default() += 1;
     }
-    let column = |(number, leaf): (usize, &parquet::schema::types::ColumnDescPtr)| {
-        let name = leaf.path().string();
+    let leaves = schema.columns().iter().zip(&shapes).enumerate();
+    let column = |(number, (leaf, shape)): (usize, (&ColumnDescPtr, &Shape))| {
+        let name = shape.name.clone();
         let declared = Declared::new(leaf, durations.get(&name).copied());
-        let storage = match (flat.get(&name), obstacles.columns.get(&name)) {
-            (Some(count), _) if *count > 1 && leaf.path().parts().len() == 1 => {
+        let is_without_values = declared == Declared::Null && shape.element.is_some();
+        let storage = match (names.get(&*name), obstacles.columns.get(&leaf.path().string())) {
+            (Some(count), _) if *count > 1 => {
                 Err(format!("is there {count} times; give each a name of its own"))
             }
             (_, Some(obstacle)) => Err(obstacle.clone()),
-            _ => declared.storage(leaf.physical_type()).map_err(str::to_owned),
+            _ if is_without_values => Err("is a list of nothing but missing values".to_owned()),
+            _ => match shape.refused {
+                Some(why) => Err(why.to_owned()),
+                None => declared.storage(leaf.physical_type()).map_err(str::to_owned),
+            },
         };
-        let is_optional = leaf.self_type().get_basic_info().repetition() != Repetition::REQUIRED;
-        FileColumn { name, declared, is_optional, leaf: number, storage }
+        // An empty list misses nothing: what counts is whether its elements can be missing.
+        let is_optional = leaf.max_def_level() > shape.element.unwrap_or(0);
+        FileColumn { name, declared, is_optional, element: shape.element, leaf: number, storage }
     };
-    leaves.iter().enumerate().map(column).collect()
+    leaves.map(column).collect()
 }
 
 /// Opens any bytes as a Parquet file and decodes every column; a fuzz body.

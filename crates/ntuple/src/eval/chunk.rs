@@ -2,7 +2,8 @@
 
 use super::{
     Bank, CHUNK_ROWS, Counters, Scratch,
-    compiled::Variant,
+    compiled::{CompiledFill, Variant},
+    inputs::Inputs,
     kernels::{Rows, ToFloat, cut, load, load_float, map, pick, scatter},
     program::{Arg, Value},
     registers::Arrays,
@@ -48,7 +49,7 @@ impl RowGroup<'_> {
         let mut picked = std::mem::take(&mut self.scratch.picked);
         let mut passed = count;
         if let Some((program, value)) = &variant.filter {
-            self.bank.filter.run(program, arrays, all);
+            self.bank.filter.run(program, &Inputs::flat(arrays), all);
             write_mask(&mut mask[..count], *value, &self.bank.filter, arrays, all);
             passed = super::kernels::count(&mask[..count]);
         }
@@ -61,9 +62,9 @@ impl RowGroup<'_> {
             all
         };
         if passed > 0 {
-            self.bank.body.run(&variant.body, arrays, rows);
+            self.bank.body.run(&variant.body, &Inputs::flat(arrays), rows);
             let keep = (!is_packed && passed < count).then_some(&mask[..count]);
-            fill_all(self, rows, keep);
+            fill_all(&variant.fills, self.counters, self.scratch, &self.bank.body, arrays, rows, keep);
             for (values, array) in self.out.iter_mut().zip(&variant.arrays) {
                 append(&mut values.array, array.value, &self.bank.body, arrays, rows);
                 if let (Some(present), Some(value)) = (&mut values.present, array.present) {
@@ -79,7 +80,13 @@ impl RowGroup<'_> {
 }
 
 #[inline(always)]
-fn write_mask(out: &mut [u8], value: Value, registers: &Registers, arrays: &Arrays, rows: Rows<'_>) {
+pub(super) fn write_mask(
+    out: &mut [u8],
+    value: Value,
+    registers: &Registers,
+    arrays: &Arrays,
+    rows: Rows<'_>,
+) {
     match value {
         Value::Mask(arg) => map(out, registers.mask(arg, rows.count), |keep| keep),
         Value::Column(column) => match array(arrays, column) {
@@ -93,11 +100,19 @@ fn write_mask(out: &mut [u8], value: Value, registers: &Registers, arrays: &Arra
 }
 
 #[inline(always)]
-fn fill_all(group: &mut RowGroup<'_>, rows: Rows<'_>, keep: Option<&[u8]>) {
-    let (arrays, body) = (group.arrays, &group.bank.body);
-    let Scratch { cut: own, indices, bins, floats, .. } = &mut *group.scratch;
+pub(super) fn fill_all(
+    fills: &[CompiledFill],
+    counters: &mut [Counters],
+    scratch: &mut Scratch,
+    body: &Registers,
+    arrays: &Arrays,
+    rows: Rows<'_>,
+    keep: Option<&[u8]>,
+) {
+    let Scratch { cut: own, indices, bins, floats, .. } = scratch;
     let n = rows.count;
-    for (fill, counters) in group.variant.fills.iter().zip(&mut *group.counters) {
+    for fill in fills {
+        let counters = &mut counters[fill.number];
         let indices = &mut indices[..n];
         for (number, (axis, value)) in fill.axes.iter().zip(&fill.values).enumerate() {
             if number == 0 {
@@ -140,7 +155,13 @@ fn fill_all(group: &mut RowGroup<'_>, rows: Rows<'_>, keep: Option<&[u8]>) {
 }
 
 #[inline(always)]
-fn write_float(out: &mut [f64], value: Value, registers: &Registers, arrays: &Arrays, rows: Rows<'_>) {
+pub(super) fn write_float(
+    out: &mut [f64],
+    value: Value,
+    registers: &Registers,
+    arrays: &Arrays,
+    rows: Rows<'_>,
+) {
     match value {
         Value::Float(arg) => map(out, registers.float(arg, rows.count), |x| x),
         Value::Int(arg) => map(out, registers.int(arg, rows.count), |x| x as f64),
@@ -210,7 +231,7 @@ pub(super) fn append(out: &mut Array, value: Value, registers: &Registers, array
 }
 
 #[inline(always)]
-fn extend<T: Copy>(out: &mut Vec<T>, more: usize, zero: T, write: impl FnOnce(&mut [T])) {
+pub(super) fn extend<T: Copy>(out: &mut Vec<T>, more: usize, zero: T, write: impl FnOnce(&mut [T])) {
     let before = out.len();
     out.resize(before + more, zero);
     write(&mut out[before..]);

@@ -1,14 +1,16 @@
 //! A query made ready for the kernels: programs, fills and arrays.
 
 use super::{
-    program::{Program, Value, compile},
+    compiler::compile,
+    jagged::{Phase, phases},
+    program::{Arg, Program, Slots, Value},
     registers::Arrays,
 };
 use crate::{
     column::{Array, Kind, Schema, Values},
-    expr::{Graph, Id, Op, Scalar, Type},
+    expr::{Domain, Graph, Id, Op, Scalar, Type},
     fill::Axis,
-    plan::{Fill, Plan},
+    plan::{Collected, Fill, Plan},
 };
 
 /// A plan ready to run; shared by all threads.
@@ -27,10 +29,14 @@ pub(super) struct Variant {
     pub(super) body: Program,
     pub(super) fills: Vec<CompiledFill>,
     pub(super) arrays: Vec<CompiledArray>,
+    /// What runs instead of the programs if the plan has lists.
+    pub(super) phases: Option<Vec<Phase>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CompiledFill {
+    /// Its number in the plan.
+    pub(super) number: usize,
     pub(super) values: Vec<Value>,
     pub(super) cut: Option<Value>,
     pub(super) weight: Option<Value>,
@@ -44,33 +50,41 @@ pub(super) struct CompiledArray {
     pub(super) ty: Type,
     /// Where it is present; `None` if everywhere.
     pub(super) present: Option<Value>,
+    /// Whether each entry has a list of values.
+    pub(super) is_list: bool,
 }
 
 /// A cut that all results share moves in front of everything.
 fn shared_cut(plan: &Plan) -> Option<Id> {
     let first = plan.fills.first()?.cut?;
-    (plan.arrays.is_empty() && plan.fills.iter().all(|fill| fill.cut == Some(first))).then_some(first)
+    let is_shared = plan.arrays.is_empty() && plan.fills.iter().all(|fill| fill.cut == Some(first));
+    (is_shared && plan.graph.domain(first) == Domain::ENTRIES).then_some(first)
 }
 
 impl Compiled {
     /// Compiles `plan`.
     pub(crate) fn new(plan: &mut Plan) -> Self {
         let shared = shared_cut(plan);
-        let filter = match (plan.filter, shared) {
-            (Some(a), Some(b)) => Some(plan.graph.both_true(a, b)),
-            (a, b) => a.or(b),
-        };
+        let filters: Vec<Id> = plan.filters.iter().copied().chain(shared).collect();
+        let is_jagged = has_lists(plan);
+        let filter =
+            if is_jagged { None } else { filters.iter().copied().reduce(|a, b| plan.graph.both_true(a, b)) };
         let (graph, ids) = plan.graph.all_present();
         let can_be_missing = plan
             .column_indices()
             .iter()
             .map(|column| &plan.schema.columns[*column])
             .any(|column| column.is_optional && column.ty != Type::Float);
-        let own = |id: Id| id;
+        let variant = |graph: &Graph, of: &dyn Fn(Id) -> Id| {
+            if is_jagged {
+                Variant::jagged(plan, graph, of, &filters, shared.is_some())
+            } else {
+                Variant::new(plan, graph, of, filter, shared.is_some())
+            }
+        };
         Self {
-            plain: Variant::new(plan, &graph, &|id: Id| ids[id.index()], filter, shared.is_some()),
-            with_missing: can_be_missing
-                .then(|| Variant::new(plan, &plan.graph, &own, filter, shared.is_some())),
+            plain: variant(&graph, &|id: Id| ids[id.index()]),
+            with_missing: can_be_missing.then(|| variant(&plan.graph, &|id| id)),
         }
     }
 
@@ -83,6 +97,11 @@ impl Compiled {
         self.plain.arrays.iter().map(|array| Array::empty(kind(array)).into()).collect()
     }
 
+    /// Lengths of no lists, for the arrays that have lists.
+    pub(crate) fn empty_counts(&self) -> Vec<Option<Vec<u32>>> {
+        self.plain.arrays.iter().map(|array| array.is_list.then(Vec::new)).collect()
+    }
+
     /// Which variant computes a row group of these columns.
     pub(super) fn variant(&self, arrays: &Arrays) -> (&Variant, bool) {
         let is_missing = || arrays.iter().flatten().any(|values| values.present.is_some());
@@ -91,6 +110,11 @@ impl Compiled {
             _ => (&self.plain, false),
         }
     }
+}
+
+/// Whether anything that the plan computes comes from a list.
+fn has_lists(plan: &Plan) -> bool {
+    plan.column_indices().iter().any(|column| plan.schema.columns[*column].collection.is_some())
 }
 
 /// The kind in which values of a type are computed.
@@ -118,15 +142,16 @@ impl Variant {
         }
         let is_always = |id: Id| matches!(graph.node(id).op, Op::Const(Scalar::Bool(true)));
         let present = |id: Id| plan.graph.present(id).map(of).filter(|present| !is_always(*present));
-        for id in &plan.arrays {
-            roots.extend([of(*id)].into_iter().chain(present(*id)));
+        for array in &plan.arrays {
+            roots.extend([of(array.id)].into_iter().chain(present(array.id)));
         }
-        let (body, values) = compile(graph, &roots);
+        let (body, values) = compile(graph, &roots, &Slots::new());
         let mut values = values.into_iter();
         let mut next = || values.next().expect("compile gives one value for each root");
         let mut fills = Vec::new();
-        for fill in &plan.fills {
+        for (number, fill) in plan.fills.iter().enumerate() {
             fills.push(CompiledFill {
+                number,
                 values: fill.values.iter().map(|_| next()).collect(),
                 cut: own_cut(fill).map(|_| next()),
                 weight: fill.weight.map(|_| next()),
@@ -134,16 +159,60 @@ impl Variant {
                 size: fill.empty.size(),
             });
         }
-        let array = |id: &Id| CompiledArray {
+        let array = |array: &Collected| CompiledArray {
             value: next(),
-            ty: plan.graph.ty(*id),
-            present: present(*id).map(|_| next()),
+            ty: plan.graph.ty(array.id),
+            present: present(array.id).map(|_| next()),
+            is_list: false,
         };
         let arrays = plan.arrays.iter().map(array).collect();
         let filter = filter.map(of).filter(|id| !is_always(*id)).map(|id| {
-            let (program, values) = compile(graph, &[id]);
+            let (program, values) = compile(graph, &[id], &Slots::new());
             (program, values[0])
         });
-        Self { filter, body, fills, arrays }
+        Self { filter, body, fills, arrays, phases: None }
+    }
+
+    /// Compiles a plan with lists; its results have sizes and kinds only, the phases know how to compute them.
+    fn jagged(
+        plan: &Plan,
+        graph: &Graph,
+        of: &dyn Fn(Id) -> Id,
+        filters: &[Id],
+        is_cut_shared: bool,
+    ) -> Self {
+        let constant = |id: Id| match graph.node(of(id)).op {
+            Op::Const(value) => Some(value),
+            _ => None,
+        };
+        let fill = |(number, fill): (usize, &Fill)| CompiledFill {
+            number,
+            values: Vec::new(),
+            cut: None,
+            weight: fill.weight.map(|_| Value::Float(Arg::Const(0.0))),
+            axes: fill.empty.axes.clone(),
+            size: fill.empty.size(),
+        };
+        let fills: Vec<CompiledFill> = plan.fills.iter().enumerate().map(fill).collect();
+        let array = |array: &Collected| CompiledArray {
+            value: match plan.graph.node(array.id).op {
+                Op::Column(column) => Value::Column(column),
+                _ => Value::Mask(Arg::Const(0)),
+            },
+            ty: plan.graph.ty(array.id),
+            present: plan.graph.present(array.id).map(|_| Value::Mask(Arg::Const(1))),
+            is_list: plan.graph.domain(array.id) != Domain::ENTRIES,
+        };
+        let never = filters.iter().any(|filter| constant(*filter) == Some(Scalar::Bool(false)));
+        let varying: Vec<Id> = filters.iter().copied().filter(|filter| constant(*filter).is_none()).collect();
+        let phases =
+            if never { Vec::new() } else { phases(plan, graph, of, &varying, &fills, is_cut_shared) };
+        Self {
+            filter: None,
+            body: Program::default(),
+            fills,
+            arrays: plan.arrays.iter().map(array).collect(),
+            phases: Some(phases),
+        }
     }
 }

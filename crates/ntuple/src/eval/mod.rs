@@ -5,6 +5,9 @@
 
 mod chunk;
 mod compiled;
+mod compiler;
+mod inputs;
+mod jagged;
 mod kernels;
 #[cfg(test)]
 mod naive;
@@ -22,6 +25,7 @@ use crate::{
 use chunk::RowGroup;
 pub(crate) use compiled::Compiled;
 use compiled::{CompiledArray, Variant, computed};
+use jagged::{JaggedGroup, Results, State};
 use kernels::{COPIES, PICK_SLACK};
 use program::Value;
 pub(crate) use registers::Arrays;
@@ -46,6 +50,8 @@ pub(crate) struct Partial {
     /// Sums of the weighted histograms, in their order.
     weights: Vec<Vec<[f64; 2]>>,
     arrays: Vec<Values>,
+    /// Lengths of the lists in arrays of lists.
+    counts: Vec<Option<Vec<u32>>>,
 }
 
 /// Registers and counters of one thread.
@@ -63,6 +69,7 @@ pub(crate) struct Worker<'a> {
 struct Bank {
     filter: Registers,
     body: Registers,
+    jagged: State,
 }
 
 impl Bank {
@@ -70,6 +77,7 @@ impl Bank {
         Self {
             filter: variant.filter.as_ref().map(|(program, _)| Registers::new(program)).unwrap_or_default(),
             body: Registers::new(&variant.body),
+            jagged: State::new(variant.phases.as_deref().unwrap_or_default()),
         }
     }
 }
@@ -115,10 +123,29 @@ impl<'a> Worker<'a> {
     /// Computes one row group of `rows` rows. `is_cancelled` is looked at between chunks; then the result is useless.
     pub(crate) fn row_group(&mut self, arrays: &Arrays, rows: usize, is_cancelled: &AtomicBool) -> Partial {
         let (variant, has_missing) = self.compiled.variant(arrays);
-        let mut out = variant.arrays.iter().map(|array| empty_array(*array, arrays)).collect();
+        let mut out: Vec<Values> = variant.arrays.iter().map(|array| empty_array(*array, arrays)).collect();
         let Self { plain, with_missing, counters, scratch, .. } = self;
         let bank = if has_missing { with_missing } else { plain };
-        dispatch(RowGroup { variant, bank, counters, scratch, arrays, rows, out: &mut out, is_cancelled });
+        let mut counts: Vec<_> = variant.arrays.iter().map(|array| array.is_list.then(Vec::new)).collect();
+        match &variant.phases {
+            None => {
+                dispatch(RowGroup {
+                    variant,
+                    bank,
+                    counters,
+                    scratch,
+                    arrays,
+                    rows,
+                    out: &mut out,
+                    is_cancelled,
+                });
+            }
+            Some(phases) => {
+                let results = Results { counters, scratch, arrays: &mut out, counts: &mut counts };
+                let state = &mut bank.jagged;
+                dispatch(JaggedGroup { phases, state, results, arrays, rows, is_cancelled });
+            }
+        }
         let mut weights = Vec::new();
         for (counters, fill) in self.counters.iter_mut().zip(&self.compiled.plain.fills) {
             match counters {
@@ -131,7 +158,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        Partial { weights, arrays: out }
+        Partial { weights, arrays: out, counts }
     }
 
     /// Adds the counts of this thread to `histograms`.
@@ -146,8 +173,17 @@ impl<'a> Worker<'a> {
 
 impl Partial {
     /// Appends the arrays of one row group, called in the order of the row groups, and gives its sums.
-    pub(crate) fn into_sums(self, arrays: &mut [Values]) -> Vec<Vec<[f64; 2]>> {
+    pub(crate) fn into_sums(
+        self,
+        arrays: &mut [Values],
+        counts: &mut [Option<Vec<u32>>],
+    ) -> Vec<Vec<[f64; 2]>> {
         arrays.iter_mut().zip(self.arrays).for_each(|(all, more)| all.append(more));
+        for (all, more) in counts.iter_mut().zip(self.counts) {
+            if let (Some(all), Some(more)) = (all, more) {
+                all.extend(more);
+            }
+        }
         self.weights
     }
 }
@@ -160,10 +196,10 @@ fn flush(counters: &mut [u32], stride: usize, total: &mut [u64]) {
 }
 
 /// An array of the kind that `value` gives in a row group.
-fn empty_array(CompiledArray { value, ty, present }: CompiledArray, arrays: &Arrays) -> Values {
+fn empty_array(CompiledArray { value, ty, present, .. }: CompiledArray, arrays: &Arrays) -> Values {
     let kind = match value {
         Value::Column(column) => array(arrays, column).kind(),
         _ => computed(ty),
     };
-    Values { array: Array::empty(kind), present: present.map(|_| Vec::new()) }
+    Values { array: Array::empty(kind), present: present.map(|_| Vec::new()), offsets: None }
 }

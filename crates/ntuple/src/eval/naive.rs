@@ -16,6 +16,7 @@ pub(crate) fn evaluate(graph: &Graph, id: Id, arrays: &Arrays, row: usize) -> Sc
         Op::Unary(op, a) => apply_unary(op, of(a)),
         Op::Binary(op, a, b) => apply_binary(op, of(a), of(b)),
         Op::Compare(op, a, b) => Scalar::Bool(compare(op, of(a), of(b))),
+        Op::Jagged(_) => unreachable!("{id:?} is no value of entries alone"),
         Op::Select(condition, yes, no) => of(if of(condition) == Scalar::Bool(true) { yes } else { no }),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     CHUNK_ROWS,
+    inputs::{Inputs, read},
     kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip},
     program::{Arg, Comparison, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Test},
 };
@@ -87,31 +88,32 @@ impl Registers {
 
     /// Runs all of `program` on the rows of one chunk.
     #[inline(always)]
-    pub(super) fn run(&mut self, program: &Program, arrays: &Arrays, rows: Rows<'_>) {
+    pub(super) fn run(&mut self, program: &Program, inputs: &Inputs<'_>, rows: Rows<'_>) {
         for instruction in &program.instructions {
-            self.step(*instruction, arrays, rows);
+            self.step(*instruction, inputs, rows);
         }
     }
 
     #[inline(always)]
-    fn step(&mut self, instruction: Instruction, arrays: &Arrays, rows: Rows<'_>) {
+    fn step(&mut self, instruction: Instruction, inputs: &Inputs<'_>, rows: Rows<'_>) {
         match instruction {
             Instruction::Float(out, from) => {
-                write!(self.floats[out], rows.count, |out| self.compute_floats(out, from, arrays, rows));
+                write!(self.floats[out], rows.count, |out| self.compute_floats(out, from, inputs, rows));
             }
             Instruction::Int(out, from) => {
-                write!(self.ints[out], rows.count, |out| self.compute_ints(out, from, arrays, rows));
+                write!(self.ints[out], rows.count, |out| self.compute_ints(out, from, inputs, rows));
             }
             Instruction::Mask(out, from) => {
-                write!(self.masks[out], rows.count, |out| self.compute_masks(out, from, arrays, rows));
+                write!(self.masks[out], rows.count, |out| self.compute_masks(out, from, inputs, rows));
             }
         }
     }
 
     #[inline(always)]
-    fn compute_floats(&self, out: &mut [f64], from: FloatFrom, arrays: &Arrays, rows: Rows<'_>) {
-        let n = rows.count;
+    fn compute_floats(&self, out: &mut [f64], from: FloatFrom, inputs: &Inputs<'_>, rows: Rows<'_>) {
+        let (n, arrays) = (rows.count, inputs.columns);
         match from {
+            FloatFrom::Input(from) => read(out, from, inputs, |place| self.int(place, n)),
             FloatFrom::Column(column) => load_float(out, array(arrays, column), rows),
             FloatFrom::Int(a) => map(out, self.int(a, n), |a| a as f64),
             FloatFrom::Mask(a) => map(out, self.mask(a, n), f64::from),
@@ -127,9 +129,11 @@ impl Registers {
     }
 
     #[inline(always)]
-    fn compute_ints(&self, out: &mut [i64], from: IntFrom, arrays: &Arrays, rows: Rows<'_>) {
-        let n = rows.count;
+    fn compute_ints(&self, out: &mut [i64], from: IntFrom, inputs: &Inputs<'_>, rows: Rows<'_>) {
+        let (n, arrays) = (rows.count, inputs.columns);
         match from {
+            IntFrom::Input(from) => read(out, from, inputs, |place| self.int(place, n)),
+            IntFrom::Position => inputs.positions(out),
             IntFrom::Column(column) => load_int(out, array(arrays, column), rows),
             IntFrom::Mask(a) => map(out, self.mask(a, n), i64::from),
             IntFrom::Unary(Unary::Neg, a) => map(out, self.int(a, n), i64::wrapping_neg),
@@ -142,9 +146,10 @@ impl Registers {
     }
 
     #[inline(always)]
-    fn compute_masks(&self, out: &mut [u8], from: MaskFrom, arrays: &Arrays, rows: Rows<'_>) {
-        let n = rows.count;
+    fn compute_masks(&self, out: &mut [u8], from: MaskFrom, inputs: &Inputs<'_>, rows: Rows<'_>) {
+        let (n, arrays) = (rows.count, inputs.columns);
         match from {
+            MaskFrom::Input(from) => read(out, from, inputs, |place| self.int(place, n)),
             MaskFrom::Column(column) => load_mask(out, array(arrays, column), rows),
             MaskFrom::Present(column) => match present(arrays, column) {
                 Some(present) => load(out, present, rows, |value| value),
@@ -164,6 +169,12 @@ impl Registers {
                 select(out, self.condition(condition, n), self.mask(yes, n), self.mask(no, n));
             }
         }
+    }
+
+    /// The rows of a column of integers.
+    #[inline(always)]
+    pub(super) fn load_column(out: &mut [i64], arrays: &Arrays, column: usize, rows: Rows<'_>) {
+        load_int(out, array(arrays, column), rows);
     }
 
     #[inline(always)]

@@ -48,8 +48,16 @@ fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Values>>> {
     let gaps = seed.is_multiple_of(2).then(|| [present(&mut rng), present(&mut rng)]);
     let [o, p] = gaps.map_or([None, None], |gaps| gaps.map(Some));
     let optional = [
-        Values { array: Array::I64((0..rows).map(|row| row as i64 % 7 - 3).collect()), present: o },
-        Values { array: Array::Bool((0..rows).map(|row| (row % 3 == 0).into()).collect()), present: p },
+        Values {
+            array: Array::I64((0..rows).map(|row| row as i64 % 7 - 3).collect()),
+            present: o,
+            offsets: None,
+        },
+        Values {
+            array: Array::Bool((0..rows).map(|row| (row % 3 == 0).into()).collect()),
+            present: p,
+            offsets: None,
+        },
     ];
     [Array::F32(x), Array::F64(y), Array::I32(i), Array::I64(n), Array::I32(m), Array::Bool(b)]
         .map(Values::from)
@@ -152,8 +160,8 @@ proptest! {
         plan.array(&number).unwrap();
         plan.array(&truth).unwrap();
         plan.filter(&cut).unwrap();
-        let ids = plan.arrays.clone();
-        let filter = plan.filter.unwrap();
+        let ids: Vec<Id> = plan.arrays.iter().map(|array| array.id).collect();
+        let filter = plan.filters[0];
         let compiled = Compiled::new(&mut plan);
         let out = Worker::new(&compiled).row_group(&arrays, rows, &NEVER).arrays;
         let kept: Vec<usize> = (0..rows).filter(|row| evaluate(&plan.graph, filter, &arrays, *row) == Scalar::Bool(true)).collect();
@@ -194,7 +202,7 @@ proptest! {
         // A second one with another cut keeps the first cut from being shared.
         plan.histogram(HistogramSpec { axes, cut: Some("x < y".to_owned()), weight: None }).unwrap();
         let fills = plan.fills.clone();
-        let filter = plan.filter;
+        let filter = plan.filters.first().copied();
         let compiled = Compiled::new(&mut plan);
         let mut worker = Worker::new(&compiled);
         let partial = worker.row_group(&arrays, rows, &NEVER);
@@ -203,7 +211,7 @@ proptest! {
             Bins::Weights(bins) => Some(bins),
             Bins::Counts(_) => None,
         });
-        weighted.zip(partial.into_sums(&mut [])).for_each(|(bins, sums)| *bins = sums);
+        weighted.zip(partial.into_sums(&mut [], &mut [])).for_each(|(bins, sums)| *bins = sums);
         worker.finish(&mut found);
         for (fill, found) in fills.iter().zip(found) {
             let mut expected = fill.empty.clone();

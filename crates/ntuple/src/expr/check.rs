@@ -2,172 +2,108 @@
 
 use super::{
     Expr, Infix, Node, Prefix, Relation,
-    graph::{Binary, Graph, Id, Scalar, Type, Unary},
+    graph::{Binary, Choice, Domain, Graph, Id, Pick, Scalar, Type, Unary},
+    scope::Scope,
+    value::{Kind, Object, Plain, Value, align},
 };
 use base::{Failure, Result};
-use std::collections::HashMap;
-
-/// The names that an expression may use.
-#[derive(Debug, Default)]
-pub(crate) struct Scope {
-    names: HashMap<String, Id>,
-    columns: Vec<String>,
-    refused: HashMap<String, String>,
-}
-
-impl Scope {
-    /// Adds a column of the n-tuple.
-    pub(crate) fn add_column(&mut self, name: &str, id: Id) {
-        self.columns.push(name.to_owned());
-        self.names.insert(name.to_owned(), id);
-    }
-
-    /// Adds a column that cannot be used, and why.
-    pub(crate) fn add_refused(&mut self, name: &str, why: &str) {
-        self.refused.insert(name.to_owned(), why.to_owned());
-    }
-
-    /// Adds a defined variable; it may not hide another name.
-    pub(crate) fn define(&mut self, name: &str, id: Id) -> Result<()> {
-        if self.names.contains_key(name) {
-            return Err(Failure::new(
-                base::ErrorKind::Exists,
-                format!("{name:?} is already a column or variable"),
-            )
-            .hint("choose another name"));
-        }
-        self.columns.push(name.to_owned());
-        self.names.insert(name.to_owned(), id);
-        Ok(())
-    }
-
-    fn find(&self, name: &str, at: usize) -> Result<Option<Id>> {
-        if let Some(id) = self.names.get(name) {
-            return Ok(Some(*id));
-        }
-        if name == "pi" {
-            return Ok(None);
-        }
-        if let Some(why) = self.refused.get(name) {
-            return Err(Failure::unsupported(format!("column {name:?} at {at} {why}")));
-        }
-        Err(unknown("column", name, at, self.columns.iter().map(String::as_str)))
-    }
-}
-
-/// How many names an error message lists.
-const NAMES_SHOWN: usize = 12;
-
-fn unknown<'a>(what: &str, name: &str, at: usize, known: impl Iterator<Item = &'a str>) -> Failure {
-    let known: Vec<&str> = known.collect();
-    let mut listed = known.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
-    if known.len() > NAMES_SHOWN {
-        listed += &format!(" and {} more", known.len() - NAMES_SHOWN);
-    }
-    let failure = Failure::invalid(format!("unknown {what} {name:?} at {at}; {what}s are {listed}"));
-    match closest(name, &known) {
-        Some(near) => failure.hint(format!("did you mean {near:?}?")),
-        None => failure,
-    }
-}
-
-/// The known name with the fewest letters changed, if a third of the letters at most.
-pub(crate) fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let letters = name.chars().count();
-    let best = known.iter().map(|candidate| (distance(name, candidate), *candidate)).min()?;
-    (best.0 <= 1.max(letters / 3)).then_some(best.1)
-}
-
-/// Letters to insert, delete or replace to make `b` of `a`, regardless of case.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for j in 0..b.len() {
-            let changed = diagonal + usize::from(letter != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
 
 /// Adds the value of `expr` to `graph`.
-pub(crate) fn check(expr: &Expr, graph: &mut Graph, scope: &Scope) -> Result<Id> {
-    let id = Checker { graph, scope }.value(expr)?;
+pub(crate) fn check(expr: &Expr, graph: &mut Graph, scope: &Scope) -> Result<Value> {
+    let mut checker = Checker { graph, scope };
+    let value = checker.value(expr)?;
     graph.check_size()?;
-    Ok(id)
+    Ok(value)
 }
 
-struct Checker<'a> {
-    graph: &'a mut Graph,
-    scope: &'a Scope,
+/// Brings the values of one result into the rows of one domain; which of them count.
+pub(crate) fn align_result(
+    values: &[Plain],
+    graph: &mut Graph,
+    scope: &Scope,
+    what: &str,
+) -> Result<(Vec<Id>, Option<Id>)> {
+    align(graph, scope.collections(), values, what, 1)
 }
 
-/// Functions of one float.
-const FLOAT_FUNCTIONS: [(&str, Unary); 21] = [
-    ("sqrt", Unary::Sqrt),
-    ("exp", Unary::Exp),
-    ("expm1", Unary::Expm1),
-    ("log", Unary::Log),
-    ("log1p", Unary::Log1p),
-    ("log10", Unary::Log10),
-    ("log2", Unary::Log2),
-    ("sin", Unary::Sin),
-    ("cos", Unary::Cos),
-    ("tan", Unary::Tan),
-    ("asin", Unary::Asin),
-    ("acos", Unary::Acos),
-    ("atan", Unary::Atan),
-    ("sinh", Unary::Sinh),
-    ("cosh", Unary::Cosh),
-    ("tanh", Unary::Tanh),
-    ("floor", Unary::Floor),
-    ("ceil", Unary::Ceil),
-    ("round", Unary::Round),
-    ("isnan", Unary::IsNan),
-    ("float", Unary::ToFloat),
-];
-/// The other functions, with the arguments they take.
-const OTHER_FUNCTIONS: [(&str, usize, usize); 7] = [
-    ("abs", 1, 1),
-    ("atan2", 2, 2),
-    ("hypot", 2, 2),
-    ("pow", 2, 2),
-    ("min", 2, 16),
-    ("max", 2, 16),
-    ("where", 3, 3),
-];
+/// `value` as a number.
+pub(crate) fn number(value: Value, graph: &mut Graph, scope: &Scope, at: usize) -> Result<Plain> {
+    Checker { graph, scope }.as_plain(value, at)
+}
 
-/// Names of the functions that expressions may call.
-pub(crate) fn function_names() -> impl Iterator<Item = &'static str> {
-    FLOAT_FUNCTIONS.iter().map(|(name, _)| *name).chain(OTHER_FUNCTIONS.iter().map(|(name, _, _)| *name))
+pub(super) struct Checker<'a> {
+    pub(super) graph: &'a mut Graph,
+    pub(super) scope: &'a Scope,
 }
 
 impl Checker<'_> {
-    fn value(&mut self, expr: &Expr) -> Result<Id> {
+    pub(super) fn value(&mut self, expr: &Expr) -> Result<Value> {
+        let constant = |checker: &mut Self, value| Ok(Value::Plain(checker.graph.constant(value).into()));
         match &expr.node {
-            Node::Float(value) => Ok(self.graph.constant(Scalar::Float(*value))),
-            Node::Int(value) => Ok(self.graph.constant(Scalar::Int(*value))),
-            Node::Bool(value) => Ok(self.graph.constant(Scalar::Bool(*value))),
-            Node::Name(name) => Ok(match self.scope.find(name, expr.at)? {
-                Some(id) => id,
-                None => self.graph.constant(Scalar::Float(std::f64::consts::PI)),
-            }),
+            Node::Float(value) => constant(self, Scalar::Float(*value)),
+            Node::Int(value) => constant(self, Scalar::Int(*value)),
+            Node::Bool(value) => constant(self, Scalar::Bool(*value)),
+            Node::Name(name) => self.name(name, expr.at),
             Node::Prefix(op, a) => self.prefix(*op, a),
-            Node::Infix(op, a, b) => self.infix(*op, a, b),
-            Node::Compare(first, rest) => self.comparison(first, rest),
+            Node::Infix(op, a, b) => self.infix(*op, a, b, expr.at),
+            Node::Compare(first, rest) => self.comparison(first, rest, expr.at),
             Node::Call(name, arguments) => self.call(name, arguments, expr.at),
+            Node::Field(inner, name) => {
+                let value = self.value(inner)?;
+                self.variable(value, name, expr.at)
+            }
+            Node::Index(inner, index) => self.index(inner, index, expr.at),
+        }
+    }
+
+    fn name(&mut self, name: &str, at: usize) -> Result<Value> {
+        let (mut value, fields) = match self.scope.find(name, at) {
+            Err(_) if name == "pi" => {
+                return Ok(Value::Plain(self.graph.constant(Scalar::Float(std::f64::consts::PI)).into()));
+            }
+            found => found?,
+        };
+        for field in fields.into_iter().flat_map(|fields| fields.split('.')) {
+            value = self.variable(value, field, at)?;
+        }
+        Ok(value)
+    }
+
+    fn variable(&mut self, value: Value, name: &str, at: usize) -> Result<Value> {
+        match &value {
+            Value::Object(object) => self.field(object, name, at),
+            value => {
+                let found = value.describe(self.graph);
+                Err(Failure::invalid(format!("{found} at {at} has no variable {name:?}")))
+            }
+        }
+    }
+
+    /// A value that must be a number or truth value.
+    pub(super) fn plain(&mut self, expr: &Expr) -> Result<Plain> {
+        let value = self.value(expr)?;
+        self.as_plain(value, expr.at)
+    }
+
+    pub(super) fn as_plain(&mut self, value: Value, at: usize) -> Result<Plain> {
+        match value {
+            Value::Plain(plain) => Ok(plain),
+            Value::Object(_) => Err(Failure::invalid(format!("expected a number at {at}, found an object"))
+                .hint("name one of its variables, as in Muon.pt")),
+            Value::Place(pick) if !self.graph.is_combination(pick.domain) && pick.mask.is_none() => {
+                let position = self.graph.position(pick.domain);
+                Ok(self.graph.at_pick(position, pick).into())
+            }
+            Value::Place(_) => Err(Failure::invalid(format!("expected a number at {at}, found a place"))
+                .hint("use it in brackets, as in x[argmin(x)]")),
         }
     }
 
     /// A value that must be true or false.
-    fn truth(&mut self, expr: &Expr, operator: &str) -> Result<Id> {
-        let id = self.value(expr)?;
-        match self.graph.ty(id) {
-            Type::Bool => Ok(id),
+    pub(super) fn truth(&mut self, expr: &Expr, operator: &str) -> Result<Plain> {
+        let plain = self.plain(expr)?;
+        match self.graph.ty(plain.id) {
+            Type::Bool => Ok(plain),
             ty => {
                 Err(Failure::invalid(format!("`{operator}` needs bool, found {} at {}", ty.name(), expr.at))
                     .hint("compare numbers, as in x != 0, and put comparisons in parentheses beside & and |"))
@@ -175,116 +111,195 @@ impl Checker<'_> {
         }
     }
 
-    /// A value to calculate with: truth values count as 0 and 1.
-    fn number(&mut self, expr: &Expr) -> Result<Id> {
-        let id = self.value(expr)?;
-        Ok(self.graph.number(id))
+    fn prefix(&mut self, op: Prefix, a: &Expr) -> Result<Value> {
+        let mut plain = if op == Prefix::Not { self.truth(a, "not")? } else { self.plain(a)? };
+        plain.id = match op {
+            Prefix::Not => self.graph.unary(Unary::Not, plain.id),
+            Prefix::Plus => self.graph.number(plain.id),
+            Prefix::Minus => {
+                let number = self.graph.number(plain.id);
+                self.graph.unary(Unary::Neg, number)
+            }
+        };
+        Ok(Value::Plain(plain))
     }
 
-    fn float(&mut self, expr: &Expr) -> Result<Id> {
-        let id = self.value(expr)?;
-        Ok(self.graph.float(id))
+    fn infix(&mut self, op: Infix, a: &Expr, b: &Expr, at: usize) -> Result<Value> {
+        let (a, b) = if matches!(op, Infix::And | Infix::Or) {
+            (self.truth(a, op.symbol())?, self.truth(b, op.symbol())?)
+        } else {
+            match (self.value(a)?, self.value(b)?) {
+                (Value::Object(a), Value::Object(b)) if matches!(op, Infix::Add | Infix::Subtract) => {
+                    let op = if op == Infix::Add { Binary::Add } else { Binary::Sub };
+                    return self.add_objects(op, &a, &b, at);
+                }
+                (x, y) => (self.as_plain(x, a.at)?, self.as_plain(y, b.at)?),
+            }
+        };
+        let (ids, selection) = align(self.graph, self.scope.collections(), &[a, b], op.symbol(), at)?;
+        let id = self.combine(op, ids[0], ids[1]);
+        Ok(Value::Plain(Plain { id, selection }))
     }
 
-    fn prefix(&mut self, op: Prefix, a: &Expr) -> Result<Id> {
-        if op == Prefix::Not {
-            let a = self.truth(a, "not")?;
-            return Ok(self.graph.unary(Unary::Not, a));
-        }
-        let a = self.number(a)?;
-        Ok(if op == Prefix::Minus { self.graph.unary(Unary::Neg, a) } else { a })
-    }
-
-    fn infix(&mut self, op: Infix, a: &Expr, b: &Expr) -> Result<Id> {
+    fn combine(&mut self, op: Infix, a: Id, b: Id) -> Id {
+        let graph = &mut *self.graph;
         let op = match op {
-            Infix::And | Infix::Or => {
-                let (a, b) = (self.truth(a, op.symbol())?, self.truth(b, op.symbol())?);
-                return Ok(self.graph.binary(if op == Infix::And { Binary::And } else { Binary::Or }, a, b));
-            }
+            Infix::And => return graph.binary(Binary::And, a, b),
+            Infix::Or => return graph.binary(Binary::Or, a, b),
             Infix::Divide => {
-                let (a, b) = (self.float(a)?, self.float(b)?);
-                return Ok(self.graph.binary(Binary::Div, a, b));
+                let (a, b) = (graph.float(a), graph.float(b));
+                return graph.binary(Binary::Div, a, b);
             }
-            Infix::Power => return self.power(a, b, true),
+            Infix::Power => return graph.power(a, b, true),
             Infix::Add => Binary::Add,
             Infix::Subtract => Binary::Sub,
             Infix::Multiply => Binary::Mul,
             Infix::Modulo => Binary::Mod,
         };
-        let (a, b) = (self.number(a)?, self.number(b)?);
-        let (a, b) = self.graph.unify(a, b);
-        Ok(self.graph.binary(op, a, b))
+        let (a, b) = (graph.number(a), graph.number(b));
+        let (a, b) = graph.unify(a, b);
+        graph.binary(op, a, b)
     }
 
-    fn power(&mut self, a: &Expr, b: &Expr, is_operator: bool) -> Result<Id> {
-        let (a, b) = (self.value(a)?, self.value(b)?);
-        Ok(self.graph.power(a, b, is_operator))
-    }
-
-    fn comparison(&mut self, first: &Expr, rest: &[(Relation, Expr)]) -> Result<Id> {
-        let mut left = self.value(first)?;
+    fn comparison(&mut self, first: &Expr, rest: &[(Relation, Expr)], at: usize) -> Result<Value> {
+        let mut plains = vec![self.plain(first)?];
+        for (_, operand) in rest {
+            plains.push(self.plain(operand)?);
+        }
+        let symbol = rest.first().map_or("", |(relation, _)| relation.symbol());
+        let (ids, selection) = align(self.graph, self.scope.collections(), &plains, symbol, at)?;
         let mut all = None;
-        for (relation, operand) in rest {
-            let right = self.value(operand)?;
-            let holds = self.graph.relate(*relation, left, right);
+        for ((relation, _), pair) in rest.iter().zip(ids.windows(2)) {
+            let holds = self.graph.relate(*relation, pair[0], pair[1]);
             all = Some(match all {
                 Some(before) => self.graph.binary(Binary::And, before, holds),
                 None => holds,
             });
-            left = right;
         }
         // The parser never makes a comparison of one operand.
-        Ok(all.unwrap_or(left))
+        Ok(Value::Plain(Plain { id: all.unwrap_or(ids[0]), selection }))
     }
 
-    fn call(&mut self, name: &str, arguments: &[Expr], at: usize) -> Result<Id> {
-        if let Some((_, op)) = FLOAT_FUNCTIONS.iter().find(|(known, _)| *known == name) {
-            expect_arguments(name, arguments.len(), 1, 1, at)?;
-            let a = self.float(&arguments[0])?;
-            return Ok(if *op == Unary::ToFloat { a } else { self.graph.unary(*op, a) });
+    /// `list[condition]`, `list[place]`, `list[number]`.
+    fn index(&mut self, inner: &Expr, index: &Expr, at: usize) -> Result<Value> {
+        let value = self.value(inner)?;
+        let (domain, selection) = value.rows(self.graph);
+        if domain == Domain::ENTRIES {
+            let found = value.describe(self.graph);
+            return Err(Failure::invalid(format!("`[` at {at} needs a list, found {found}")));
         }
-        let Some((_, least, most)) = OTHER_FUNCTIONS.iter().find(|(known, _, _)| *known == name) else {
-            return Err(unknown("function", name, at, function_names()));
+        if let Some(choice) = literal_place(index) {
+            let pick = Pick { domain, mask: selection, choice: choice?, key: None };
+            return self.pick_value(value, pick, at);
+        }
+        let plain = match self.value(index)? {
+            Value::Place(pick) => return self.pick_value(value, pick, at),
+            other => self.as_plain(other, index.at)?,
         };
-        expect_arguments(name, arguments.len(), *least, *most, at)?;
-        match name {
-            "abs" => {
-                let a = self.number(&arguments[0])?;
-                Ok(self.graph.unary(Unary::Abs, a))
+        match self.graph.ty(plain.id) {
+            Type::Bool => {
+                let (name, of) = (self.domain_name(domain), self.domain_name(self.graph.domain(plain.id)));
+                let rows = (self.graph.domain(plain.id), plain.selection);
+                if rows != (domain, selection) {
+                    let what = format!("`[` at {at} selects from {name} by a condition on {of}");
+                    let hint = if rows.0 == domain {
+                        "the condition and the list must be of the same selection"
+                    } else {
+                        "the condition must be one on the elements of the list"
+                    };
+                    return Err(Failure::invalid(what).hint(hint));
+                }
+                let holds = self.graph.is_true(plain.id);
+                let selection = self.graph.both(selection, Some(holds));
+                Ok(match value {
+                    Value::Plain(value) => Value::Plain(Plain { selection, ..value }),
+                    Value::Object(object) => Value::Object(Object { selection, ..object }),
+                    place @ Value::Place(_) => place,
+                })
             }
-            "pow" => self.power(&arguments[0], &arguments[1], false),
-            "where" => {
-                let condition = self.truth(&arguments[0], "where")?;
-                let (yes, no) = (self.value(&arguments[1])?, self.value(&arguments[2])?);
-                let (yes, no) = self.graph.unify(yes, no);
-                Ok(self.graph.select(condition, yes, no))
+            Type::Int if selection.is_none() && !self.graph.is_combination(domain) => {
+                let domain = self.graph.domain(plain.id);
+                Ok(match value {
+                    Value::Object(object) => {
+                        let kind = Kind::At(Box::new(object), plain.id);
+                        Value::Object(Object { kind, domain, selection: plain.selection })
+                    }
+                    value => {
+                        let id = self.as_plain(value, at)?.id;
+                        Value::Plain(Plain { id: self.graph.at_place(id, plain.id), ..plain })
+                    }
+                })
             }
-            "min" => self.fold(Binary::Min, arguments),
-            "max" => self.fold(Binary::Max, arguments),
-            _ => {
-                let (a, b) = (self.float(&arguments[0])?, self.float(&arguments[1])?);
-                Ok(self.graph.binary(if name == "atan2" { Binary::Atan2 } else { Binary::Hypot }, a, b))
+            Type::Int => Err(Failure::invalid(format!("`[` at {at} takes a computed place in a selection"))
+                .hint("use argmin, argmax, argclosest, first, or a number")),
+            Type::Float => {
+                Err(Failure::invalid(format!("`[` at {at} takes a condition or a place, found float")))
             }
         }
     }
 
-    fn fold(&mut self, op: Binary, arguments: &[Expr]) -> Result<Id> {
-        let mut folded = self.number(&arguments[0])?;
-        for argument in &arguments[1..] {
-            let next = self.number(argument)?;
-            let (a, b) = self.graph.unify(folded, next);
-            folded = self.graph.binary(op, a, b);
+    fn domain_name(&self, domain: Domain) -> String {
+        self.graph.domain_name(domain, self.scope.collections())
+    }
+
+    /// `value` in the row that `pick` picks.
+    pub(super) fn pick_value(&mut self, value: Value, pick: Pick, at: usize) -> Result<Value> {
+        let (domain, selection) = value.rows(self.graph);
+        if (domain, selection) != (pick.domain, pick.mask) {
+            return self.pick_part(value, pick, at);
         }
-        Ok(folded)
+        match value {
+            Value::Object(object) => Ok(self.picked_object(object, pick)),
+            value => {
+                let plain = self.as_plain(value, at)?;
+                let id = self.graph.at_pick(plain.id, pick);
+                Ok(Value::Plain(Plain { id, selection: self.parent_selection(pick.domain) }))
+            }
+        }
+    }
+
+    /// The element of a list that is a part of the picked combination: the lepton of the closest pair of jet and lepton.
+    fn pick_part(&mut self, value: Value, pick: Pick, at: usize) -> Result<Value> {
+        let (domain, selection) = value.rows(self.graph);
+        let parts = self.graph.parts(pick.domain);
+        let mut found = (0..parts.len()).filter(|part| parts[*part] == (domain, selection));
+        let (Some(part), None) = (found.next(), found.next()) else {
+            let (name, of) = (self.domain_name(domain), self.domain_name(pick.domain));
+            return Err(Failure::invalid(format!("`[` at {at} takes from {name} a place in {of}"))
+                .hint("the place must come from the same list, with the same selection"));
+        };
+        let place = self.graph.picked_place(pick, part as u8);
+        let (domain, selection) = (self.graph.parent(pick.domain), self.parent_selection(pick.domain));
+        Ok(match value {
+            Value::Object(object) => {
+                Value::Object(Object { kind: Kind::At(Box::new(object), place), domain, selection })
+            }
+            value => {
+                let id = self.as_plain(value, at)?.id;
+                Value::Plain(Plain { id: self.graph.at_place(id, place), selection })
+            }
+        })
     }
 }
 
-fn expect_arguments(name: &str, found: usize, least: usize, most: usize, at: usize) -> Result<()> {
-    if (least..=most).contains(&found) {
-        return Ok(());
+/// `0`, `1` … from the front, `-1` for the last.
+fn literal_place(index: &Expr) -> Option<Result<Choice>> {
+    match &index.node {
+        Node::Int(place) => Some(
+            u32::try_from(*place)
+                .map(Choice::Nth)
+                .map_err(|_| Failure::invalid(format!("place {place} at {} is beyond any list", index.at))),
+        ),
+        Node::Prefix(Prefix::Minus, inner) => match inner.node {
+            Node::Int(1) => Some(Ok(Choice::Last)),
+            Node::Int(place) => Some(Err(Failure::invalid(format!(
+                "place -{place} at {}: only -1, the last, counts from the end",
+                index.at
+            )))),
+            _ => None,
+        },
+        _ => None,
     }
-    let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-    Err(Failure::invalid(format!("{name} at {at} takes {wanted} arguments, found {found}")))
 }
 
 #[cfg(test)]
@@ -299,10 +314,12 @@ mod tests {
                 .into_iter()
                 .enumerate()
         {
-            scope.add_column(name, graph.column(index, ty, false));
+            let id = graph.column(index, ty, false, Domain::ENTRIES);
+            scope.add_column(name, id, &graph);
         }
-        let id = check(&parse(text)?, &mut graph, &scope)?;
-        Ok((graph.ty(id), graph.len()))
+        let value = check(&parse(text)?, &mut graph, &scope)?;
+        let plain = number(value, &mut graph, &scope, 1)?;
+        Ok((graph.ty(plain.id), graph.len()))
     }
 
     #[test]

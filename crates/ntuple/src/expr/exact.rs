@@ -103,7 +103,7 @@ impl Relation {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::graph::{apply_unary, compare},
+        super::graph::{Domain, apply_unary, compare},
         *,
     };
     use proptest::prelude::*;
@@ -168,7 +168,7 @@ mod tests {
                     Relation::NotEqual => order.is_ne(),
                 };
                 let mut graph = Graph::default();
-                let (a, b) = (graph.column(0, Type::Int, false), graph.constant(Scalar::Float(c)));
+                let (a, b) = (graph.column(0, Type::Int, false, Domain::ENTRIES), graph.constant(Scalar::Float(c)));
                 let ids = [graph.relate(relation, a, b), graph.relate(relation.mirrored(), b, a)];
                 for id in ids {
                     prop_assert_eq!(evaluate(&graph, id, whole), Scalar::Bool(expected), "{} {:?} {}", whole, relation, c);

@@ -1,11 +1,14 @@
 //! Typed operations without repetition: every distinct value of all expressions of a plan is one node.
 
 mod apply;
+mod domain;
 
 pub(crate) use apply::{
     apply_binary, apply_unary, compare, float_binary, float_unary, holds, int_binary, is_sure_radius,
 };
 use base::{Failure, Result};
+pub(super) use domain::Rebuilt;
+pub(crate) use domain::{Choice, Combination, Domain, Domains, From, Jagged, Part, Pick, Reduction, Rows};
 use std::collections::HashMap;
 
 /// What a value is.
@@ -98,6 +101,11 @@ pub(crate) enum Unary {
     Sinh,
     Cosh,
     Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    /// The square root, of the absolute value and with its sign: a mass from its square.
+    SignedSqrt,
     Floor,
     Ceil,
     Round,
@@ -147,12 +155,15 @@ pub(crate) enum Op {
     Binary(Binary, Id, Id),
     Compare(Cmp, Id, Id),
     Select(Id, Id, Id),
+    Jagged(Jagged),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) ty: Type,
+    /// The rows in which it has a value. Constants are the same in all.
+    pub(crate) domain: Domain,
 }
 
 /// Most distinct values of one plan: hundreds of histograms fit.
@@ -168,6 +179,7 @@ enum Key {
     Binary(Binary, Id, Id),
     Compare(Cmp, Id, Id),
     Select(Id, Id, Id),
+    Jagged(Jagged, Domain),
 }
 
 /// All values of a plan.
@@ -180,6 +192,7 @@ pub(crate) struct Graph {
     known: HashMap<Key, Id>,
     /// Where an integer or truth value is present; those not listed always are.
     pub(super) present: HashMap<Id, Id>,
+    domains: Domains,
 }
 
 impl Graph {
@@ -196,15 +209,15 @@ impl Graph {
     }
 
     pub(crate) fn constant(&mut self, value: Scalar) -> Id {
-        self.intern(Key::Const(value.ty(), value.key()), Op::Const(value), value.ty())
+        self.intern(Key::Const(value.ty(), value.key()), Op::Const(value), value.ty(), Domain::ENTRIES)
     }
 
-    pub(super) fn plain_column(&mut self, column: usize, ty: Type) -> Id {
-        self.intern(Key::Column(column), Op::Column(column), ty)
+    pub(super) fn plain_column(&mut self, column: usize, ty: Type, domain: Domain) -> Id {
+        self.intern(Key::Column(column), Op::Column(column), ty, domain)
     }
 
-    pub(super) fn presence(&mut self, column: usize) -> Id {
-        self.intern(Key::Present(column), Op::Present(column), Type::Bool)
+    pub(super) fn presence(&mut self, column: usize, domain: Domain) -> Id {
+        self.intern(Key::Present(column), Op::Present(column), Type::Bool, domain)
     }
 
     pub(super) fn plain_unary(&mut self, op: Unary, a: Id) -> Id {
@@ -217,7 +230,7 @@ impl Graph {
             Unary::Neg | Unary::Abs => self.ty(a),
             _ => Type::Float,
         };
-        self.intern(Key::Unary(op, a), Op::Unary(op, a), ty)
+        self.intern(Key::Unary(op, a), Op::Unary(op, a), ty, self.domain(a))
     }
 
     pub(super) fn plain_binary(&mut self, op: Binary, a: Id, b: Id) -> Id {
@@ -231,8 +244,8 @@ impl Graph {
             (Binary::Or, _, Op::Const(Scalar::Bool(y))) => return if y { b } else { a },
             _ => {}
         }
-        let ty = self.ty(a);
-        self.intern(Key::Binary(op, a, b), Op::Binary(op, a, b), ty)
+        let (ty, domain) = (self.ty(a), self.joint_domain(&[a, b]));
+        self.intern(Key::Binary(op, a, b), Op::Binary(op, a, b), ty, domain)
     }
 
     pub(super) fn plain_compare(&mut self, op: Cmp, a: Id, b: Id) -> Id {
@@ -240,7 +253,8 @@ impl Graph {
         if let (Op::Const(x), Op::Const(y)) = (self.node(a).op, self.node(b).op) {
             return self.constant(Scalar::Bool(compare(op, x, y)));
         }
-        self.intern(Key::Compare(op, a, b), Op::Compare(op, a, b), Type::Bool)
+        let domain = self.joint_domain(&[a, b]);
+        self.intern(Key::Compare(op, a, b), Op::Compare(op, a, b), Type::Bool, domain)
     }
 
     pub(super) fn plain_select(&mut self, condition: Id, yes: Id, no: Id) -> Id {
@@ -248,7 +262,10 @@ impl Graph {
         match self.node(condition).op {
             Op::Const(Scalar::Bool(true)) => yes,
             Op::Const(_) => no,
-            _ => self.intern(Key::Select(condition, yes, no), Op::Select(condition, yes, no), self.ty(yes)),
+            _ => {
+                let (ty, domain) = (self.ty(yes), self.joint_domain(&[condition, yes, no]));
+                self.intern(Key::Select(condition, yes, no), Op::Select(condition, yes, no), ty, domain)
+            }
         }
     }
 
@@ -261,11 +278,11 @@ impl Graph {
             .hint("fill the histograms in several passes"))
     }
 
-    fn intern(&mut self, key: Key, op: Op, ty: Type) -> Id {
+    fn intern(&mut self, key: Key, op: Op, ty: Type, domain: Domain) -> Id {
         let next = Id(self.nodes.len() as u32);
         let id = *self.known.entry(key).or_insert(next);
         if id == next {
-            self.nodes.push(Node { op, ty });
+            self.nodes.push(Node { op, ty, domain });
         }
         id
     }

@@ -34,6 +34,10 @@ pub(super) enum Token {
     Comma,
     Open,
     Close,
+    OpenBracket,
+    CloseBracket,
+    /// `.` in front of a name, behind something that is no name.
+    Dot,
     End,
 }
 
@@ -161,6 +165,9 @@ impl Lexer<'_> {
             (',', _) => (Token::Comma, 1),
             ('(', _) => (Token::Open, 1),
             (')', _) => (Token::Close, 1),
+            ('[', _) => (Token::OpenBracket, 1),
+            (']', _) => (Token::CloseBracket, 1),
+            ('.', _) => (Token::Dot, 1),
             ('^', _) => {
                 return Err(Failure::invalid(format!("`^` at {at} is not an operator here"))
                     .hint("write a**b for a power, a != b for exclusive or of truth values"));
@@ -214,6 +221,9 @@ impl Token {
             Self::Comma => "`,`".to_owned(),
             Self::Open => "`(`".to_owned(),
             Self::Close => "`)`".to_owned(),
+            Self::OpenBracket => "`[`".to_owned(),
+            Self::CloseBracket => "`]`".to_owned(),
+            Self::Dot => "`.`".to_owned(),
             Self::End => "the end".to_owned(),
         }
     }

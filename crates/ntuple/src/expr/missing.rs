@@ -10,14 +10,14 @@
 //!
 //! Where a row group has no missing value the same plan runs without all this: see [`Graph::all_present`].
 
-use super::graph::{Binary, Cmp, Graph, Id, Op, Scalar, Type, Unary};
+use super::graph::{Binary, Cmp, Domain, Graph, Id, Op, Rebuilt, Scalar, Type, Unary};
 
 impl Graph {
     /// A column of the schema.
-    pub(crate) fn column(&mut self, column: usize, ty: Type, is_optional: bool) -> Id {
-        let id = self.plain_column(column, ty);
+    pub(crate) fn column(&mut self, column: usize, ty: Type, is_optional: bool, domain: Domain) -> Id {
+        let id = self.plain_column(column, ty, domain);
         if is_optional && ty != Type::Float {
-            let present = self.presence(column);
+            let present = self.presence(column, domain);
             self.present.insert(id, present);
         }
         id
@@ -123,7 +123,7 @@ impl Graph {
     }
 
     /// Notes that `value` is present where `present` says, which follows from what it is computed of.
-    fn where_present(&mut self, value: Id, present: Id) -> Id {
+    pub(super) fn where_present(&mut self, value: Id, present: Id) -> Id {
         if !matches!(self.node(present).op, Op::Const(_)) {
             let known = *self.present.entry(value).or_insert(present);
             debug_assert_eq!(known, present, "one value is present in two ways");
@@ -140,22 +140,10 @@ impl Graph {
     /// The same values where no row of any column is missing, and the new number of each: all that this module added
     /// folds away.
     pub(crate) fn all_present(&self) -> (Self, Vec<Id>) {
-        let mut plain = Self::default();
-        let mut ids: Vec<Id> = Vec::with_capacity(self.len());
+        let mut plain = Rebuilt::new(self);
         for index in 0..self.len() {
-            let node = self.node(Id(index as u32));
-            let of = |id: Id| ids[id.index()];
-            let id = match node.op {
-                Op::Const(value) => plain.constant(value),
-                Op::Column(column) => plain.plain_column(column, node.ty),
-                Op::Present(_) => plain.constant(Scalar::Bool(true)),
-                Op::Unary(op, a) => plain.plain_unary(op, of(a)),
-                Op::Binary(op, a, b) => plain.plain_binary(op, of(a), of(b)),
-                Op::Compare(op, a, b) => plain.plain_compare(op, of(a), of(b)),
-                Op::Select(a, b, c) => plain.plain_select(of(a), of(b), of(c)),
-            };
-            ids.push(id);
+            plain.add(self, Id(index as u32));
         }
-        (plain, ids)
+        (plain.graph, plain.ids)
     }
 }

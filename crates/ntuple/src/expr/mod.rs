@@ -16,24 +16,35 @@
 //! | | unary `-` `+` `!` `~` |
 //! | strongest | `**` (groups to the right) |
 //!
+//! Behind an operand stand `[…]` and `.name`: `Jet.pt[abs(Jet.eta) < 1]`, `(mu.a + mu.b).mass`. What lists mean is in
+//! docs/design/0009-jagged-expressions.md.
+//!
 //! `/` always divides exactly, `%` takes the sign of its right side as in Python, `^` is refused because half of the
 //! field reads it as power and the other half as exclusive or. Names with odd characters are written in backticks.
 
 mod check;
 mod exact;
+mod functions;
 mod graph;
 mod lexer;
+mod lists;
 mod missing;
+mod objects;
 mod parser;
+mod scope;
+mod value;
 
-pub(crate) use check::{Scope, check};
+pub(crate) use check::{align_result, check, number};
 pub use graph::Type;
 pub(crate) use graph::{
-    Binary, Cmp, Graph, Id, Op, Scalar, Unary, float_binary, float_unary, holds, int_binary, is_sure_radius,
+    Binary, Choice, Cmp, Combination, Domain, From, Graph, Id, Jagged, Op, Pick, Reduction, Rows, Scalar,
+    Unary, float_binary, float_unary, holds, int_binary, is_sure_radius,
 };
 #[cfg(test)]
 pub(crate) use graph::{apply_binary, apply_unary, compare};
 pub use parser::parse;
+pub(crate) use scope::Scope;
+pub(crate) use value::{Plain, Value};
 
 use std::fmt;
 
@@ -79,6 +90,10 @@ pub enum Node {
     Compare(Box<Expr>, Vec<(Relation, Expr)>),
     /// A function of its arguments.
     Call(String, Vec<Expr>),
+    /// `a.name`, where `a` is more than a name.
+    Field(Box<Expr>, String),
+    /// `a[b]`.
+    Index(Box<Expr>, Box<Expr>),
 }
 
 /// Operators in front of one operand.
@@ -181,6 +196,9 @@ impl fmt::Display for Expr {
             Node::Bool(value) => write!(f, "{value}"),
             Node::Name(name) if is_plain_name(name) => f.write_str(name),
             Node::Name(name) => write!(f, "`{name}`"),
+            Node::Field(a, name) if is_plain_name(name) => write!(f, "({a}).{name}"),
+            Node::Field(a, name) => write!(f, "({a}).`{name}`"),
+            Node::Index(a, index) => write!(f, "({a})[{index}]"),
             Node::Prefix(Prefix::Minus, a) => write!(f, "(-{a})"),
             Node::Prefix(Prefix::Plus, a) => write!(f, "(+{a})"),
             Node::Prefix(Prefix::Not, a) => write!(f, "(not {a})"),
@@ -213,10 +231,13 @@ pub fn fuzz_expr(data: &[u8]) {
     }
     let mut graph = Graph::default();
     let mut scope = Scope::default();
-    for (index, (name, ty)) in
-        [("x", Type::Float), ("n", Type::Int), ("b", Type::Bool)].into_iter().enumerate()
-    {
-        scope.add_column(name, graph.column(index, ty, false));
+    let jets = scope.collection("J", &mut graph);
+    let columns =
+        [("x", Type::Float), ("n", Type::Int), ("b", Type::Bool), ("J_pt", Type::Float), ("J_n", Type::Int)];
+    for (index, (name, ty)) in columns.into_iter().enumerate() {
+        let domain = if name.starts_with('J') { jets } else { Domain::ENTRIES };
+        let id = graph.column(index, ty, ty == Type::Int, domain);
+        scope.add_column(name, id, &graph);
     }
     let _ = check(&expr, &mut graph, &scope);
 }
@@ -252,6 +273,9 @@ mod tests {
                 prop_oneof![Just(Relation::Less), Just(Relation::Equal), Just(Relation::GreaterEqual)];
             prop_oneof![
                 (prefix, boxed.clone()).prop_map(|(op, a)| Node::Prefix(op, a)),
+                (boxed.clone(), boxed.clone()).prop_map(|(a, b)| Node::Index(a, b)),
+                (boxed.clone(), prop_oneof![Just("pt"), Just("odd name")])
+                    .prop_map(|(a, name)| Node::Field(a, name.to_owned())),
                 (infix, boxed.clone(), boxed.clone()).prop_map(|(op, a, b)| Node::Infix(op, a, b)),
                 (boxed, prop::collection::vec((relation, inner.clone()), 1..3))
                     .prop_map(|(a, rest)| Node::Compare(a, rest)),
@@ -280,6 +304,8 @@ mod tests {
                     Just("x"), Just("n"), Just("b"), Just("1"), Just("2.5e3"), Just("("), Just(")"), Just(","), Just("-"),
                     Just("**"), Just("<"), Just("=="), Just("and"), Just("not"), Just("!"), Just("~"), Just("&"), Just("|"),
                     Just("?"), Just(":"), Just("where("), Just("min("), Just("abs("), Just("%"), Just("/"), Just("+"),
+                    Just("J"), Just("J.pt"), Just("J_n"), Just("["), Just("]"), Just(".a"), Just("pairs("), Just("any("), Just("sum("),
+                    Just("argmin("), Just("concat("), Just("deltar("), Just("0"),
                 ],
                 0..40,
             )

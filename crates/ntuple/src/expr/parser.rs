@@ -172,11 +172,42 @@ impl Parser {
             Token::Plus => (Prefix::Plus, SIGN),
             Token::Bang => (Prefix::Not, SIGN),
             Token::Not => (Prefix::Not, NOT),
-            _ => return self.operand(),
+            _ => return self.postfix(),
         };
         self.advance();
         let operand = self.nested(|parser| parser.climb(strength))?;
         Ok(Expr { node: Node::Prefix(op, Box::new(operand)), at })
+    }
+
+    /// An operand with what stands behind it in brackets or after a dot.
+    fn postfix(&mut self) -> Result<Expr> {
+        let mut operand = self.operand()?;
+        loop {
+            let at = self.at();
+            match self.peek() {
+                Token::OpenBracket => {
+                    self.advance();
+                    self.count_operator()?;
+                    let index = self.choice()?;
+                    self.expect(&Token::CloseBracket)?;
+                    operand = Expr { node: Node::Index(Box::new(operand), Box::new(index)), at };
+                }
+                Token::Dot => {
+                    self.advance();
+                    let Token::Name(names) = self.advance() else {
+                        return Err(Failure::invalid(format!("expected a name behind `.` at {at}")));
+                    };
+                    for name in names.split('.') {
+                        self.count_operator()?;
+                        if name.is_empty() {
+                            return Err(Failure::invalid(format!("name behind `.` at {at} is empty")));
+                        }
+                        operand = Expr { node: Node::Field(Box::new(operand), name.to_owned()), at };
+                    }
+                }
+                _ => return Ok(operand),
+            }
+        }
     }
 
     fn operand(&mut self) -> Result<Expr> {

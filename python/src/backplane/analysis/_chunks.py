@@ -97,6 +97,9 @@ def _filled(array: Any) -> Any:
     import numpy
     import pandas
 
+    if not isinstance(array, numpy.ndarray):
+        # Lists: pandas has no type for them.
+        return array.to_list()
     if not isinstance(array, numpy.ma.MaskedArray):
         return array
     kind = "boolean" if array.dtype == bool else array.dtype.name.replace("int", "Int")

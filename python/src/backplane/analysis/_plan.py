@@ -219,7 +219,7 @@ class Plan:
     def _read(self, fields: dict[str, Any]) -> None:
         self._user = fields["user"]
         self._files = [(place, version, rows) for place, version, rows in fields["files"]]
-        self._columns = [(name, kind, optional) for name, kind, optional in fields["columns"]]
+        self._columns = [(name, kind, optional, lists) for name, kind, optional, lists in fields["columns"]]
         self._refused = [(name, why) for name, why in fields["refused"]]
         function = fields["function"]
         self.selection = Selection(
