@@ -120,6 +120,12 @@ fn name_of(uid: u32) -> String {
     user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
+/// The home directory of a user of this host.
+pub(crate) fn home(uid: u32) -> Option<String> {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten()?;
+    user.dir.into_os_string().into_string().ok()
+}
+
 /// Looks a user up in every list that this host is configured for.
 pub(crate) fn account(name: &str) -> Result<Option<Account>> {
     let user = User::from_name(name).map_err(|cause| {

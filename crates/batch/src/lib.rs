@@ -17,6 +17,7 @@
 //!
 //! A service manager must leave shepherds alone when the daemon is stopped: with systemd, `KillMode=process`.
 
+mod as_user;
 pub mod cgroup;
 mod descriptors;
 mod durable;

@@ -5,12 +5,11 @@
 use crate::{
     room::{Backoff, Shared},
     run::Run,
+    run_dir::STREAMS,
 };
 use base::Result;
 use std::{
-    fs::File,
     io,
-    os::unix::fs::FileExt,
     sync::{Arc, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -26,9 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const ASK_EVERY: Duration = Duration::from_secs(10);
 /// Pieces that are reported when the job is over: as many as the head keeps.
 const LAST_PIECES_MAX: u64 = OUTPUT_KEPT_BYTES_MAX / OUTPUT_PIECE_BYTES_MAX as u64 + 1;
-
-/// The output streams of a job, by the names of their files.
-const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
 /// Begins to report what a run prints, unless that is done already.
 pub(crate) fn begin(shared: &Arc<Shared>, run: &Arc<Run>) {
@@ -152,12 +148,11 @@ fn report_next(shared: &Shared, run: &Run, what: OutputReport) -> Result<ReportO
 /// reported is reported with gaps.
 fn piece_of(run: &Run, name: &str, next: u64, is_over: bool) -> (Option<OutputPiece>, bool) {
     let read = || -> io::Result<(Option<OutputPiece>, bool)> {
-        let file = File::open(run.dir.file(name))?;
-        let size = file.metadata()?.len();
+        let output = run.dir.open_output(name)?;
+        let size = output.size()?;
         let start = next.max(size.saturating_sub(OUTPUT_KEPT_BYTES_MAX));
         let length = size.saturating_sub(start).min(OUTPUT_PIECE_BYTES_MAX as u64);
-        let mut bytes = vec![0; length as usize];
-        file.read_exact_at(&mut bytes, start)?;
+        let mut bytes = output.read(start, length)?;
         let is_rest = start + length >= size;
         if !(is_over && is_rest) {
             bytes.truncate(whole_len(&bytes));

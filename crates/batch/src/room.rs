@@ -21,7 +21,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tracing::{error, info, warn};
-use wire::control::{JobEnded, JobExit, JobOrder, JobOrders, JobRun, NextJob, RegisterWorker, WorkerOrders};
+use wire::control::{
+    JobEnded, JobExit, JobOrder, JobOrders, JobRun, NextJob, RegisterWorker, RunDelivery, WorkerOrders,
+};
 
 /// How often the end of threads is looked for during a stop.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -41,8 +43,9 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<
     let finding = probe(&config.shepherd, store.directory(), &config.hidden);
     let users = Users::new(config.users.clone(), finding, &store.identities()?);
     let processors = Processors::of_this_process();
-    let (runs, door, keys) = Default::default();
-    let shared = Arc::new(Shared { config, control, store, users, processors, stop, runs, door, keys });
+    let (runs, door, keys, delivered) = Default::default();
+    let shared =
+        Arc::new(Shared { config, control, store, users, processors, stop, runs, door, keys, delivered });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -162,20 +165,20 @@ impl Room {
                 worker: self.shared.config.name.clone(),
                 runs: run.keys().copied().collect(),
                 killing: killing.map(|run| run.id()).collect(),
-                delivered: 0,
+                delivered: self.shared.delivered.load(Ordering::Relaxed),
             }
         };
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {
             return Ok(());
         };
-        let JobOrders { start, kill, report, keys, .. } = answer?;
+        let JobOrders { start, kill, report, deliver, keys } = answer?;
         self.shared.keys.store(keys, Ordering::Release);
         // An order to report is repeated until the head has heard something.
-        let is_repeated = !start.is_empty() || !kill.is_empty() || !report.is_empty();
+        let is_repeated = !start.is_empty() || !kill.is_empty() || !report.is_empty() || !deliver.is_empty();
         for run in report.into_iter().filter_map(|id| self.run(id)) {
             output_report::begin(&self.shared, &run);
         }
-        let mut is_new = false;
+        let mut is_new = self.deliver(deliver);
         for order in start {
             is_new |= self.accept(order);
         }
@@ -186,6 +189,26 @@ impl Room {
             self.shared.pause(REPEATED_PAUSE, &|| false);
         }
         Ok(())
+    }
+
+    /// Puts deliveries into the directories of their runs; returns whether one was new. Of a run that is over nothing is left to do.
+    fn deliver(&self, deliveries: Vec<RunDelivery>) -> bool {
+        let mut last = self.shared.delivered.load(Ordering::Relaxed);
+        let before = last;
+        for delivery in deliveries {
+            let done = self.run(delivery.run).map_or(Ok(()), |run| run.deliver(&delivery));
+            match done {
+                Err(failure) if failure.kind == ErrorKind::Io && self.run(delivery.run).is_some() => {
+                    warn!(job = %delivery.run.job, %failure, "cannot deliver a signal or message; retrying");
+                    break;
+                }
+                Err(failure) => warn!(job = %delivery.run.job, %failure, "dropped a signal or message"),
+                Ok(()) => {}
+            }
+            last = last.max(delivery.number);
+        }
+        self.shared.delivered.store(last, Ordering::Relaxed);
+        last > before
     }
 
     fn run(&self, id: JobRun) -> Option<Arc<Run>> {

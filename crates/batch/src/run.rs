@@ -2,6 +2,9 @@
 //!
 //! Its steps in order: `inputs` and the `order` for the shepherd, `launch`, `watch`, then the report from here.
 
+mod dialect;
+mod environment;
+mod file_name;
 mod inputs;
 mod launch;
 mod order;
@@ -24,14 +27,14 @@ pub(crate) use retry::{can_pass, can_pass_for_output, with_retries};
 use std::{
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 use sweep::sweep;
 use tracing::{error, info, warn};
 use watch::watch;
-use wire::control::{JobEnded, JobExit, JobOrder, JobRun, JobText, Usage};
+use wire::control::{Delivered, JobEnded, JobExit, JobOrder, JobRun, JobText, RunDelivery, Usage};
 
 /// First and longest pause between two looks for an exit record: a short job must not wait, a long one costs nothing.
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
@@ -48,6 +51,10 @@ pub(crate) struct Run {
     log_bytes: u64,
     /// How many bytes of standard output and error the head has; `None` while nobody follows it. Locked during a report.
     pub(crate) reported: Mutex<Option<[u64; 2]>>,
+    /// The last delivery that is in its directory.
+    delivered: AtomicU64,
+    /// Longest run in milliseconds; it may change while the job runs.
+    wall_ms: AtomicI64,
     is_cancelled: AtomicBool,
     is_dropped: AtomicBool,
 }
@@ -65,7 +72,11 @@ enum Next {
 
 impl Run {
     pub(crate) fn new(dir: RunDir, order: JobOrder, log_bytes: u64) -> Self {
+        let (delivered, wall) = dir.delivered();
+        let wall = wall.unwrap_or(order.spec.resources.wall);
         Self {
+            delivered: AtomicU64::new(delivered),
+            wall_ms: AtomicI64::new(wall.0),
             is_cancelled: AtomicBool::new(dir.is_cancelled()),
             inode: dir.inode(),
             identity: Mutex::default(),
@@ -96,6 +107,24 @@ impl Run {
             self.is_cancelled.store(false, Ordering::Relaxed);
         }
         true
+    }
+
+    /// Puts a delivery where the shepherd finds it, once.
+    pub(crate) fn deliver(&self, delivery: &RunDelivery) -> Result<()> {
+        if delivery.number <= self.delivered.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.dir.deliver(delivery)?;
+        self.delivered.store(delivery.number, Ordering::Relaxed);
+        if let Delivered::Wall(wall) = delivery.what {
+            self.wall_ms.store(wall.0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Longest run.
+    fn wall(&self) -> Duration {
+        Duration::from_millis(self.wall_ms.load(Ordering::Relaxed).max(0).unsigned_abs())
     }
 
     /// Ends the run without a report.

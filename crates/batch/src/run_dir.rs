@@ -12,6 +12,7 @@
 //!     stages.jsonl             what the stages between shepherd and job need, and what they report
 //!     stdout, stderr           of the job
 //!     cancel                   asks the shepherd to end the job
+//!     deliveries.jsonl         signals and messages for the job
 //!     exit.json                how the job ended; counts when its shepherd has ended
 //!     ended.json               what is reported to the head; there when the outputs are stored
 //!     shepherd.log             for a person, if a shepherd had trouble
@@ -28,6 +29,7 @@
 //!
 //! All runs together are the `store`; `record` has the contents of the files, `output` reads what a job printed, `prepare` makes its directories.
 
+mod deliveries;
 mod output;
 mod prepare;
 mod record;
@@ -38,9 +40,11 @@ use crate::{
     identity::Identity,
 };
 use base::{ErrorKind, Failure, Result};
+pub(crate) use deliveries::DeliveryReader;
+pub(crate) use output::STREAMS;
 pub use output::TEXT_BYTES_MAX;
 use output::last_text;
-pub use record::{ExitRecord, RunOrder, Started};
+pub use record::{ExitRecord, OpenedFile, OutputFiles, RunOrder, Started};
 use std::{
     fs::{self, File},
     io,

@@ -10,6 +10,7 @@
 //!
 //! No stage needs `fork` or code between fork and exec: each is a fresh process that changes only itself.
 
+mod files;
 mod stage;
 mod supervise;
 

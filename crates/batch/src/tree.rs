@@ -10,7 +10,7 @@ use std::{collections::HashMap, fs, os::unix::ffi::OsStrExt, path::Path};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
-    parent: i32,
+    pub(crate) parent: i32,
     /// Clock ticks since boot; with the pid it names a process for good.
     pub(crate) start_ticks: u64,
     /// The leader of its session.

@@ -288,3 +288,114 @@ fn without_namespaces_the_same_stages_run() {
     assert_eq!((record.exit, record.left_behind), (JobExit::Code(4), Vec::new()));
     assert!(!is_alive(pid));
 }
+
+/// A directory that only `uid` may enter, outside of /tmp, which jobs do not see.
+fn home_of(uid: u32) -> tempfile::TempDir {
+    let home = tempfile::tempdir_in("/run").unwrap();
+    std::os::unix::fs::chown(home.path(), Some(uid), Some(uid)).unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    home
+}
+
+fn printing_to(identity: Identity, file: &Path, script: &str) -> RunOrder {
+    let mut order = as_user(identity, script);
+    order.files.stdout = Some(file.to_owned());
+    order.files.stderr = Some(file.to_owned());
+    order
+}
+
+#[test]
+fn files_of_the_host_belong_to_the_user_and_show_both_outputs_in_order() {
+    if !is_root() {
+        return;
+    }
+    let home = home_of(USER);
+    let file = home.path().join("out");
+    fs::write(&file, "before\n").unwrap();
+    std::os::unix::fs::chown(&file, Some(USER), Some(USER)).unwrap();
+    let order = printing_to(user(USER), &file, "echo one; echo two >&2; echo three");
+    let (out, run) = output_of(&order);
+    assert_eq!(out, "one\ntwo\nthree\n", "what the file held before is not of this job");
+    assert_eq!(run.dir.tail("stderr"), "");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "before\none\ntwo\nthree\n");
+    let mut order = printing_to(user(USER), &home.path().join("new"), "echo again; echo apart >&2");
+    order.files.truncate = true;
+    order.files.stderr = Some(home.path().join("errors"));
+    let (_, run) = output_of(&order);
+    assert_eq!(run.dir.tail("stderr"), "apart\n");
+    let made = home.path().join("new").metadata().unwrap();
+    assert_eq!((made.uid(), made.gid(), made.mode() & 0o777), (USER, USER, 0o644));
+}
+
+#[test]
+fn no_file_is_opened_that_the_user_may_not_write() {
+    if !is_root() {
+        return;
+    }
+    let (mine, other) = (home_of(USER), home_of(0));
+    let secret = other.path().join("secret");
+    fs::write(&secret, "secret\n").unwrap();
+    let link = mine.path().join("link");
+    std::os::unix::fs::symlink(&secret, &link).unwrap();
+    for file in [&secret, &link, &other.path().join("new"), &mine.path().join("missing/out")] {
+        let run = Run::started(&printing_to(user(USER), file, "echo gone wrong"));
+        let JobExit::NotStarted(failure) = run.exit().exit else { panic!("{}", file.display()) };
+        assert!(failure.what.contains(&*file.to_string_lossy()) && failure.hint.is_some(), "{failure:?}");
+    }
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "secret\n");
+    let run = Run::started(&printing_to(slot(), &mine.path().join("out"), "echo"));
+    assert!(matches!(run.exit().exit, JobExit::NotStarted(_)), "a slot user leaves nothing on the host");
+}
+
+/// The worker reads as root: what its user puts in the place of an output later must not be shown.
+#[test]
+fn an_output_that_was_replaced_is_not_shown() {
+    if !is_root() {
+        return;
+    }
+    let home = home_of(USER);
+    let file = home.path().join("out");
+    let script = format!("echo mine; ln -sf /etc/shadow {}", file.display());
+    let (out, _) = output_of(&printing_to(user(USER), &file, &script));
+    assert!(out.contains("replaced") && !out.contains("root:"), "{out}");
+}
+
+#[test]
+fn the_working_directory_is_entered_as_the_user() {
+    if !is_root() {
+        return;
+    }
+    let (mine, other) = (home_of(USER), home_of(0));
+    let mut order = as_user(user(USER), "pwd; echo made >made");
+    order.directory = Some(mine.path().to_owned());
+    let (out, _) = output_of(&order);
+    assert_eq!(out, format!("{}\n", mine.path().display()));
+    assert_eq!(mine.path().join("made").metadata().unwrap().uid(), USER);
+    order.directory = Some(other.path().to_owned());
+    let JobExit::NotStarted(failure) = Run::started(&order).exit().exit else { panic!("entered") };
+    assert!(failure.what.contains("working directory"), "{failure:?}");
+}
+
+/// Each job has a /tmp of its own; a working directory below it is the one that its user knows.
+#[test]
+fn a_working_directory_below_tmp_is_that_of_the_host() {
+    if !is_root() || !support::namespaces().mounts {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/tmp").unwrap();
+    std::os::unix::fs::chown(directory.path(), Some(USER), Some(USER)).unwrap();
+    let mut order = as_user(user(USER), "echo made >made; ls -A /tmp");
+    order.directory = Some(directory.path().to_owned());
+    let (out, run) = output_of(&order);
+    assert_eq!(fs::read_to_string(directory.path().join("made")).unwrap(), "made\n");
+    let mut seen = [directory.path(), run.root.path()].map(|path| path.file_name().unwrap().to_str().unwrap());
+    seen.sort_unstable();
+    let mut names: Vec<&str> = out.lines().collect();
+    names.sort_unstable();
+    assert_eq!(names, seen, "of the rest of the host's /tmp it sees nothing");
+    let closed = home_of(0);
+    std::os::unix::fs::symlink(closed.path(), directory.path().join("way")).unwrap();
+    fs::create_dir(closed.path().join("open")).unwrap();
+    order.directory = Some(directory.path().join("way/open"));
+    assert!(matches!(Run::started(&order).exit().exit, JobExit::NotStarted(_)));
+}

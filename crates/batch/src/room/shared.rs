@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(super) door: Mutex<Option<String>>,
     /// Which state of the facility's keys signs tokens, as the head said last.
     pub(super) keys: AtomicU64,
+    /// The last delivery that was carried out.
+    pub(super) delivered: AtomicU64,
 }
 
 impl Shared {

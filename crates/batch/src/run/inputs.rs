@@ -16,7 +16,7 @@ use crate::{
 use base::{ErrorKind, Failure, Result};
 use std::time::{Duration, Instant};
 use tracing::info;
-use wire::control::{JobExit, Usage};
+use wire::control::{JobDialect, JobExit, Usage};
 
 /// How long inputs are tried while a disk server is away: the job holds a CPU slot meanwhile.
 const FETCH_PATIENCE: Duration = Duration::from_secs(600);
@@ -51,6 +51,7 @@ pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
         Err(failure) => return Err(failure),
     };
     run.dir.prepare(&identity, shared.config.authorities.as_deref())?;
+    put_files(shared, run)?;
     let order = match run_order(shared, run, &identity) {
         Ok(order) => order,
         Err(failure) => return not_started(failure),
@@ -68,6 +69,19 @@ pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
         Some(Err(failure)) => not_started(failure),
         None => Ok(Next::Stop),
     }
+}
+
+/// Writes what the job is given beside its inputs: its script, the list of its nodes.
+fn put_files(shared: &Shared, run: &Run) -> Result<()> {
+    let spec = &run.order.spec;
+    if let Some(script) = &spec.script {
+        run.dir.put_for_job(&run.dir.script(), script, 0o755)?;
+    }
+    if spec.dialect == JobDialect::Pbs {
+        let nodes = format!("{}\n", shared.config.name).repeat(spec.resources.cpus as usize);
+        run.dir.put_for_job(&run.dir.node_file(), &nodes, 0o644)?;
+    }
+    Ok(())
 }
 
 /// Fetches every input; `None` if the room stops or the job is cancelled.

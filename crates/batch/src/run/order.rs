@@ -1,15 +1,22 @@
 //! Makes the order of the shepherd, and refuses orders that no worker can carry out.
 
-use super::Run;
+use super::{
+    Run,
+    environment::environment,
+    file_name::{check_path, output_path},
+};
 use crate::{
-    identity::{Identity, Kind},
+    identity::Identity,
     room::Shared,
-    run_dir::{RunOrder, check_name},
+    run_dir::{OutputFiles, RunOrder, check_name},
     sandbox::Confinement,
 };
 use base::{Failure, Millis, Result};
-use std::collections::{BTreeMap, BTreeSet};
-use wire::control::{JobOrder, JobRun};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+use wire::control::JobOrder;
 
 /// From the polite to the final signal: time to write a checkpoint, not to finish.
 const GRACE: Millis = Millis::from_seconds(10);
@@ -32,9 +39,11 @@ pub(super) fn check_order(order: &JobOrder) -> Result<()> {
         let what = format!("output {:?} is not a path below the scratch directory", output.name);
         return Err(Failure::invalid(what));
     }
-    if spec.command.first().is_none_or(String::is_empty)
-        || spec.command.iter().any(|word| word.contains('\0'))
-    {
+    if let Some(directory) = &spec.directory {
+        check_path(Path::new(directory)).map_err(|failure| failure.during("working directory"))?;
+    }
+    let has_program = spec.script.is_some() || spec.command.first().is_some_and(|word| !word.is_empty());
+    if !has_program || spec.command.iter().any(|word| word.contains('\0')) {
         return Err(Failure::invalid("the command is empty or has a NUL character"));
     }
     Ok(())
@@ -44,8 +53,10 @@ pub(super) fn check_order(order: &JobOrder) -> Result<()> {
 pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Result<RunOrder> {
     let spec = &run.order.spec;
     Ok(RunOrder {
-        command: spec.command.clone(),
+        command: command(run),
         environment: environment(shared, run, identity)?,
+        directory: spec.directory.as_ref().map(PathBuf::from),
+        files: output_files(shared, run)?,
         wall: spec.resources.wall,
         grace: GRACE,
         memory_bytes: spec.resources.memory_bytes,
@@ -61,54 +72,22 @@ pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Resu
     })
 }
 
-/// The whole environment of the job: ours only where a program cannot do without.
-fn environment(shared: &Shared, run: &Run, identity: &Identity) -> Result<BTreeMap<String, String>> {
-    let kind = identity.kind;
-    let scratch = run.dir.scratch().display().to_string();
-    let mut environment = shared.config.environment.clone();
-    let user = if identity.kind == Kind::Slot { &run.order.owner } else { &identity.name };
-    for (name, value) in [
-        ("HOME", &*scratch),
-        ("USER", user),
-        ("LOGNAME", user),
-        ("SHELL", "/bin/sh"),
-        ("LANG", "C.UTF-8"),
-        ("TMPDIR", &*temporary(shared, run)),
-    ] {
-        environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-    }
-    if shared.config.authorities.is_some() {
-        environment.insert("X509_CERT_DIR".to_owned(), run.dir.certificates().display().to_string());
-    }
-    if let Ok(path) = std::env::var("PATH") {
-        environment.insert("PATH".to_owned(), path);
-    }
-    for (name, value) in &run.order.spec.environment {
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return Err(Failure::invalid(format!("environment variable {name:?} cannot be set")));
-        }
-        environment.insert(name.clone(), value.clone());
-    }
-    let of_owner = shared.config.facility_of_owner.as_ref().filter(|_| kind == Kind::Own);
-    let facility = of_owner.unwrap_or(&shared.config.facility);
-    // Last: the job's identity is not for the user to choose.
-    let JobRun { job, attempt } = run.id();
-    for (name, value) in [
-        ("BP_JOB_ID", job.to_string()),
-        ("BP_ATTEMPT", attempt.to_string()),
-        ("BP_SCRATCH", scratch),
-        ("BP_CPUS", run.order.spec.resources.cpus.to_string()),
-        ("BP_FACILITY", facility.clone()),
-        ("BP_ROOT", shared.door(&run.order)),
-        ("BEARER_TOKEN_FILE", run.dir.token_file().display().to_string()),
-    ] {
-        environment.insert(name.to_owned(), value);
-    }
-    Ok(environment)
+/// Program and arguments: of a script its file in the run directory.
+fn command(run: &Run) -> Vec<String> {
+    let spec = &run.order.spec;
+    let script = spec.script.as_ref().map(|_| run.dir.script().display().to_string());
+    script.into_iter().chain(spec.command.iter().cloned()).collect()
 }
 
-/// Where the job keeps what it needs for a while: `/tmp` is its own, unless the kernel does not let us mount one for it.
-fn temporary(shared: &Shared, run: &Run) -> String {
-    let [tmp, _] = run.dir.temporary();
-    if shared.users.finding().namespaces.mounts { "/tmp".to_owned() } else { tmp.display().to_string() }
+/// The files on this host that the job prints to.
+fn output_files(shared: &Shared, run: &Run) -> Result<OutputFiles> {
+    let spec = &run.order.spec;
+    let path = |pattern: &Option<String>| {
+        let pattern = pattern.as_deref().filter(|pattern| !pattern.is_empty());
+        pattern.map(|pattern| output_path(pattern, &run.order, &shared.config.name)).transpose()
+    };
+    let stdout = path(&spec.stdout)?;
+    // Both in one, in order, unless it says otherwise.
+    let stderr = path(&spec.stderr)?.or_else(|| stdout.clone());
+    Ok(OutputFiles { stdout, stderr, truncate: spec.truncate })
 }

@@ -11,7 +11,7 @@ use base::{ErrorKind, Result};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tracing::error;
-use wire::control::{JobExit, JobOrder, Usage};
+use wire::control::{JobExit, Usage};
 
 /// From the order to end, or the wall limit, to the end of the shepherd: the grace, the time that processes may resist, and some.
 const END_PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(super) fn watch(shared: &Shared, run: &Run) -> Result<Next> {
     let identity = run.identity()?.unwrap_or_else(Identity::own);
     let mut token = RenewedToken::new(shared, identity);
     let mut pause = LOOK_PAUSE.0;
-    let mut overdue = Overdue::new(&run.order);
+    let mut overdue = Overdue::new();
     while !shared.is_stopping() {
         if run.is_dropped() || !run.is_there() {
             return Ok(Next::Step);
@@ -35,7 +35,7 @@ pub(super) fn watch(shared: &Shared, run: &Run) -> Result<Next> {
         if let Some(_alive) = run.dir.try_lock()? {
             return ended(shared, run, &token.identity);
         }
-        if overdue.is_now(run.is_cancelled()) {
+        if overdue.is_now(run) {
             kill_shepherd(run)?;
         }
         shared.pause(pause, &|| run.is_dropped());
@@ -47,22 +47,20 @@ pub(super) fn watch(shared: &Shared, run: &Run) -> Result<Next> {
 /// When a shepherd has had all the time that it needs to end its job: it hangs, or the job has stopped it.
 struct Overdue {
     since: Instant,
-    wall: Duration,
     cancelled: Option<Instant>,
 }
 
 impl Overdue {
-    fn new(order: &JobOrder) -> Self {
-        let wall = Duration::from_millis(order.spec.resources.wall.0.max(0).unsigned_abs());
-        Self { since: Instant::now(), wall, cancelled: None }
+    fn new() -> Self {
+        Self { since: Instant::now(), cancelled: None }
     }
 
-    fn is_now(&mut self, is_cancelled: bool) -> bool {
-        if is_cancelled {
+    fn is_now(&mut self, run: &Run) -> bool {
+        if run.is_cancelled() {
             self.cancelled.get_or_insert_with(Instant::now);
         }
         self.cancelled.is_some_and(|since| since.elapsed() > END_PATIENCE)
-            || self.since.elapsed() > self.wall.saturating_add(END_PATIENCE)
+            || self.since.elapsed() > run.wall().saturating_add(END_PATIENCE)
     }
 }
 

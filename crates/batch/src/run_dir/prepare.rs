@@ -63,6 +63,25 @@ impl RunDir {
         make().map_err(|cause| self.failed("make what the job needs", &cause))
     }
 
+    /// The text of a job that is a script, executable.
+    pub(crate) fn script(&self) -> PathBuf {
+        self.credentials().join("script")
+    }
+
+    /// A file with the name of the node, once for each slot: programs for PBS read it.
+    pub(crate) fn node_file(&self) -> PathBuf {
+        self.credentials().join("nodes")
+    }
+
+    /// Writes a file for the job to read or execute.
+    pub(crate) fn put_for_job(&self, file: &Path, text: &str, mode: u32) -> Result<()> {
+        let write = || -> io::Result<()> {
+            fs::write(file, text)?;
+            fs::set_permissions(file, Permissions::from_mode(mode))
+        };
+        write().map_err(|cause| self.failed(&format!("write {}", base::tail(file)), &cause))
+    }
+
     /// Where the job finds its token.
     pub(crate) fn token_file(&self) -> PathBuf {
         self.credentials().join("token")

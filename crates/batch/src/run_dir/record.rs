@@ -17,6 +17,12 @@ pub struct RunOrder {
     pub command: Vec<String>,
     /// The whole environment.
     pub environment: BTreeMap<String, String>,
+    /// Its working directory; none: scratch.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// Files of the host that it prints to.
+    #[serde(default)]
+    pub files: OutputFiles,
     /// Longest run.
     pub wall: Millis,
     /// From the polite to the final signal.
@@ -42,6 +48,32 @@ impl RunOrder {
     }
 }
 
+/// Files of the host that a job prints to; none: files of the run directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputFiles {
+    /// For standard output.
+    pub stdout: Option<PathBuf>,
+    /// For standard error; the same one: both in one, in order.
+    pub stderr: Option<PathBuf>,
+    /// Written from their beginning; else what they hold stays.
+    pub truncate: bool,
+}
+
+/// A file of the host that a job prints to, as it was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Device and inode: a file that takes its name later is not it.
+    pub inode: (u64, u64),
+    /// Bytes that it had before.
+    pub start: u64,
+    /// A plain file that the job's user may read: what is in it can be shown.
+    pub is_readable: bool,
+}
+
 /// Who runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +86,9 @@ pub struct Started {
     pub at: Timestamp,
     /// Whether a control group holds the memory limit for the whole tree.
     pub holds_memory: bool,
+    /// Files of the host for standard output and error. If both are in one, the second is none.
+    #[serde(default)]
+    pub outputs: [Option<OpenedFile>; 2],
 }
 
 /// How a job ended; the only thing that can say it went well.

@@ -22,7 +22,7 @@ mod probe;
 mod stages;
 
 pub(crate) use probe::{Finding, probe};
-pub(crate) use stages::{become_job, init, sandbox};
+pub(crate) use stages::{JOB_UMASK, become_job, init, sandbox};
 
 use crate::{
     cgroup::Enforced,

@@ -1,7 +1,7 @@
 //! The mount namespace of a job: which directories it sees, and which are hidden.
 
 use super::Plan;
-use crate::{identity::Kind, run_dir::RunDir};
+use crate::{as_user::as_user, identity::Kind, run_dir::RunDir};
 use base::{Failure, Result};
 use nix::mount::{MsFlags, mount};
 use rustix::fs::{Mode, OFlags, open};
@@ -76,6 +76,7 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
     // What the host mounts later is still seen, as automounted file systems; what is mounted here, the host does not see.
     attach(NONE, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_SLAVE, None)?;
     let dir = RunDir::at(&plan.run_dir)?;
+    let directory = directory_below_tmp(plan)?;
     let [tmp, var_tmp] = dir.temporary();
     let own = [
         BindMount::open(&tmp, Path::new("/tmp"), true)?,
@@ -89,6 +90,9 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
     if fs::symlink_metadata("/var/tmp").is_ok_and(|about| about.is_dir()) {
         var_tmp.bind()?;
     }
+    if let Some(directory) = &directory {
+        directory.bind()?;
+    }
     share_memory(plan)?;
     let hidden = hide(&plan.confinement.hidden)?;
     scratch.bind()?;
@@ -97,7 +101,7 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
         change(mask, MsFlags::MS_RDONLY)?;
     }
     let writable: Vec<&Path> =
-        own.iter().map(|mount| &*mount.target).chain([Path::new("/dev/shm")]).collect();
+        own.iter().chain(&directory).map(|mount| &*mount.target).chain([Path::new("/dev/shm")]).collect();
     // A job in a group that its own user may write to must not leave it; a slot user must leave nothing anywhere.
     let is_slot = plan.confinement.identity.kind == Kind::Slot;
     for entry in table()?.iter().filter(|entry| is_slot || entry.is_cgroup) {
@@ -112,6 +116,27 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
         attach(Some(Path::new("proc")), Path::new("/proc"), Some("proc"), flags, None)?;
     }
     Ok(())
+}
+
+/// The working directory of the job, if a private directory of the job would hide it. It is opened with the rights of the job's user:
+/// what that user cannot reach, the job does not get.
+fn directory_below_tmp(plan: &Plan) -> Result<Option<BindMount>> {
+    let identity = &plan.confinement.identity;
+    let is_below = |path: &Path| {
+        [Path::new("/tmp"), Path::new("/var/tmp")].into_iter().any(|tmp| path != tmp && path.starts_with(tmp))
+    };
+    let directory = plan.order.directory.as_ref().filter(|path| is_below(path));
+    // A slot user leaves nothing outside of its run directory.
+    let Some(path) = directory.filter(|_| identity.kind != Kind::Slot) else { return Ok(None) };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = as_user(identity, || Ok(open(path, flags, Mode::empty())?)).map_err(|cause| {
+        Failure::io(
+            format!("open the working directory {} as user {}", path.display(), identity.name),
+            &cause,
+        )
+        .hint("it must exist on the worker's host, and the job's user must be allowed to enter it")
+    })?;
+    Ok(Some(BindMount { handle, target: path.clone(), is_writable: true }))
 }
 
 /// Makes a mount read-only. One that nobody can reach any more, because another one is above it, does no harm.

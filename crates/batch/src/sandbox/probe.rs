@@ -4,7 +4,7 @@ use super::{Confinement, Limits, Namespaces, Plan, Report, StageFile};
 use crate::{
     cgroup::{Enforced, V1Parents},
     identity::Identity,
-    run_dir::{RunDir, RunOrder},
+    run_dir::{OutputFiles, RunDir, RunOrder},
 };
 use base::{Failure, JobId, Millis, Result};
 use rustix::process::{geteuid, getpid};
@@ -55,6 +55,8 @@ fn try_out(program: &Path, directory: &Path, hidden: &[PathBuf], namespaces: Nam
         order: RunOrder {
             command: Vec::new(),
             environment: BTreeMap::new(),
+            directory: None,
+            files: OutputFiles::default(),
             wall: Millis(0),
             grace: Millis(0),
             memory_bytes: 0,

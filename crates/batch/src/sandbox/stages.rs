@@ -40,7 +40,7 @@ use std::{
 /// Files that a job may have open unless it raises its limit itself: what programs are used to.
 const JOB_FILES: u64 = 1024;
 /// Bits that are taken from the modes of files that a job makes, unless it says otherwise: what programs are used to.
-const JOB_UMASK: u32 = 0o022;
+pub(crate) const JOB_UMASK: u32 = 0o022;
 /// Exit code of a stage that could not begin the job; why stands in its report.
 const NOT_EXECUTED: i32 = 126;
 /// Capabilities that a kernel can have.
@@ -280,10 +280,22 @@ fn limit_to(resource: Resource, wish: u64, what: &str) -> Result<()> {
     setrlimit(resource, Rlimit { current: Some(bound), maximum: Some(bound) }).map_err(system(what))
 }
 
+/// Enters the working directory with the rights of the job's user.
+fn enter_directory(plan: &Plan) -> Result<()> {
+    let Some(directory) = &plan.order.directory else {
+        let scratch = RunDir::at(&plan.run_dir)?.scratch();
+        return std::env::set_current_dir(&scratch)
+            .map_err(|cause| Failure::io("enter the scratch directory", &cause));
+    };
+    std::env::set_current_dir(directory).map_err(|cause| {
+        let user = &plan.confinement.identity.name;
+        Failure::io(format!("enter the working directory {} as user {user}", directory.display()), &cause)
+            .hint("it must exist on the worker's host, and the job's user must be allowed to enter it")
+    })
+}
+
 fn execute(plan: &Plan) -> Result<Infallible> {
-    let scratch = RunDir::at(&plan.run_dir)?.scratch();
-    std::env::set_current_dir(&scratch)
-        .map_err(|cause| Failure::io("enter the scratch directory", &cause))?;
+    enter_directory(plan)?;
     let nothing = File::open("/dev/null").map_err(|cause| Failure::io("open /dev/null", &cause))?;
     dup2_stdin(&nothing).map_err(system("give the job its standard input"))?;
     execute::execute(&plan.order.command, &plan.order.environment)

@@ -1,14 +1,18 @@
 //! A running job: its process tree is watched, ended and measured.
 
-use super::{LOOK_EVERY, Stage, append, cgroup_name, stage_command, who_am_i};
+mod deliver;
+mod limits;
+
+use super::{LOOK_EVERY, Stage, cgroup_name, files::Outputs, stage_command, who_am_i};
 use crate::{
     cgroup::{self, Cgroup, Enforced, GroupLimits},
     run_dir::{ExitRecord, RunDir, RunOrder, Started},
     sandbox::{Confinement, Plan, Report, StageFile},
-    scratch::{Scratch, measure},
     tree,
 };
-use base::{Failure, Millis, Result, Timestamp, units::Size};
+use base::{Failure, Millis, Result, Timestamp};
+use deliver::Deliveries;
+use limits::MEASURE_EVERY;
 use nix::sys::{
     resource::{UsageWho, getrusage},
     signal::{SigSet, Signal as Blocked},
@@ -30,11 +34,6 @@ use wire::control::{JobExit, Usage};
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two looks at a tree that is being ended.
 const KILL_LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Pause before scratch is measured again: a job cannot fill much in it, and a look at a big one costs reads.
-const MEASURE_EVERY: Duration = Duration::from_secs(5);
-/// Times that a measurement took are waited until the next one: it never costs more than a twentieth of a CPU.
-const MEASURE_SHARE: u32 = 20;
-
 /// Runs the job to its end. A failure means that it never ran.
 pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let system = |what: &str, cause: rustix::io::Errno| dir.failed(what, &cause.into());
@@ -46,11 +45,13 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let group = make_group(dir, order, &confinement);
     let enforced = group.as_ref().map_or_else(Enforced::default, Cgroup::enforced);
     let (me, start_ticks) = who_am_i();
+    let Outputs { files, on_host } = Outputs::open(dir, &order.files, &confinement.identity)?;
     dir.set_started(&Started {
         pid: me,
         start_ticks,
         at: Timestamp::from_system(SystemTime::now()),
         holds_memory: enforced.memory,
+        outputs: on_host,
     })?;
     let plan = Plan {
         order: order.clone(),
@@ -60,8 +61,7 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         enforced,
     };
     let stages = StageFile::make(dir, &plan)?;
-    let outputs = [append(dir, "stdout")?, append(dir, "stderr")?];
-    let main = spawn_job(dir, &stages, &outputs, &confinement)?;
+    let main = spawn_job(dir, &stages, &files)?;
     let mut supervisor = Supervisor {
         dir,
         order,
@@ -74,8 +74,10 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         began: Instant::now(),
         confinement,
         stages,
-        outputs,
+        outputs: files,
         measure_at: Instant::now() + MEASURE_EVERY,
+        deliveries: Deliveries::default(),
+        wall: order.wall,
     };
     let ended_by = supervisor.watch();
     let wall = supervisor.began.elapsed();
@@ -114,18 +116,9 @@ fn block_signals() -> nix::Result<SignalFd> {
 }
 
 /// Starts the stages that become the job; returns the process id of the first.
-fn spawn_job(
-    dir: &RunDir,
-    stages: &StageFile,
-    outputs: &[File; 2],
-    confinement: &Confinement,
-) -> Result<Pid> {
+fn spawn_job(dir: &RunDir, stages: &StageFile, outputs: &[File; 2]) -> Result<Pid> {
     let failed = |cause: io::Error| dir.failed("start the job", &cause);
     let [stdout, stderr] = outputs;
-    for output in outputs {
-        // A program may open /dev/stderr once more, as itself.
-        confinement.identity.give(output).map_err(failed)?;
-    }
     let child = stage_command(dir.path(), Stage::Sandbox)
         .env_clear()
         .stdin(stages.try_clone().map_err(failed)?)
@@ -174,6 +167,9 @@ struct Supervisor<'a> {
     stages: StageFile,
     outputs: [File; 2],
     measure_at: Instant,
+    deliveries: Deliveries,
+    /// Longest run; it may change while the job runs.
+    wall: Millis,
 }
 
 impl Supervisor<'_> {
@@ -181,6 +177,7 @@ impl Supervisor<'_> {
     fn watch(&mut self) -> Option<EndedBy> {
         while !self.has_ended {
             self.sleep(LOOK_EVERY.min(self.wall().saturating_sub(self.began.elapsed())));
+            self.deliver();
             if !self.has_ended
                 && let Some(why) = self.reason_to_end()
             {
@@ -195,7 +192,7 @@ impl Supervisor<'_> {
     }
 
     fn wall(&self) -> Duration {
-        Duration::from_millis(self.order.wall.0.max(0).unsigned_abs())
+        Duration::from_millis(self.wall.0.max(0).unsigned_abs())
     }
 
     fn reason_to_end(&mut self) -> Option<EndedBy> {
@@ -209,41 +206,6 @@ impl Supervisor<'_> {
         } else {
             self.exceeded().map(EndedBy::Limit)
         }
-    }
-
-    /// What it used too much of.
-    fn exceeded(&mut self) -> Option<String> {
-        let limits = self.confinement.limits;
-        let long = self.long_output();
-        if long.is_some() || Instant::now() < self.measure_at {
-            return long;
-        }
-        let began = Instant::now();
-        let [tmp, var_tmp] = self.dir.temporary();
-        let found = measure(&[self.dir.scratch(), tmp, var_tmp], limits.scratch_bytes);
-        self.measure_at = Instant::now() + MEASURE_EVERY.max(began.elapsed() * MEASURE_SHARE);
-        match found {
-            Scratch::Within => None,
-            Scratch::TooLarge => Some(format!(
-                "its scratch and temporary directories hold more than {} ([batch] scratch)",
-                Size(limits.scratch_bytes)
-            )),
-            Scratch::TooMany(entries) => {
-                Some(format!("its scratch and temporary directories have more than {entries} entries"))
-            }
-            Scratch::TooDeep => {
-                Some("its directories are nested too deeply to measure their size".to_owned())
-            }
-        }
-    }
-
-    /// Which output is longer than it may be.
-    fn long_output(&self) -> Option<String> {
-        let bytes_max = self.confinement.limits.output_bytes;
-        let mut outputs = self.outputs.iter().zip(["standard output", "standard error"]);
-        let is_long = |file: &File| file.metadata().is_ok_and(|about| about.len() > bytes_max);
-        let (_, name) = outputs.find(|(file, _)| is_long(file))?;
-        Some(format!("{name} is longer than {} ([batch] output)", Size(bytes_max)))
     }
 
     /// Asks every process to end and waits until all have or the grace is over.
@@ -302,24 +264,6 @@ impl Supervisor<'_> {
                 Ok(None) => return true,
                 Err(_) => return false,
             }
-        }
-    }
-
-    /// What to say if the kernel has killed a process of the job for its memory. A child is enough: whatever it was to do is not
-    /// done, and few programs look.
-    fn out_of_memory(&self) -> Option<String> {
-        let killed = self.group.as_ref().map_or(0, Cgroup::killed_for_memory);
-        let limit = Size(self.order.memory_bytes);
-        match (killed, self.order.memory_bytes) {
-            (0, _) => None,
-            (_, 0) => Some(
-                "memory: the kernel killed one of its processes, because the host was out of memory"
-                    .to_owned(),
-            ),
-            _ => Some(format!(
-                "memory: the kernel killed one of its processes, because the job used more than {limit} (`bp \
-                    submit --memory`)"
-            )),
         }
     }
 

@@ -24,7 +24,9 @@ use std::{
     thread::{self, JoinHandle},
 };
 use support::{SHEPHERD, door::Door, head::Head, is_alive, until};
-use wire::control::{InputSource, JobExit, JobInput, JobOrder, JobOutput, JobRun, JobSpec, Resources};
+use wire::control::{
+    Delivered, InputSource, JobExit, JobInput, JobOrder, JobOutput, JobRun, JobSpec, Resources, RunDelivery,
+};
 
 const RUN: JobRun = JobRun { job: JobId(7), attempt: 1 };
 
@@ -376,5 +378,86 @@ fn many_short_jobs_all_come_back() {
     until("the end of all run directories", || {
         (fs::read_dir(site.root.path().join("worker/runs")).unwrap().count() == 0).then_some(())
     });
+    room.stop();
+}
+
+#[test]
+fn a_script_runs_by_its_first_line_or_by_the_shell() {
+    let site = Site::new();
+    let room = site.room();
+    for (number, script) in
+        ["#!/bin/sh\necho \"$# $1\" >&2; exit 3\n", "echo \"$# $1\" >&2; exit 3"].into_iter().enumerate()
+    {
+        let mut order = Site::order("");
+        order.run.attempt = number as u32 + 1;
+        order.spec.script = Some(script.to_owned());
+        order.spec.command = vec!["a b\n'c'".to_owned(), String::new()];
+        let run = order.run;
+        site.submit(order);
+        let ended = site.head.ended(run);
+        assert_eq!(ended.exit, JobExit::Code(3), "{ended:?}");
+        assert_eq!(ended.text.stderr, "2 a b\n'c'\n");
+    }
+    room.stop();
+}
+
+#[test]
+fn a_job_of_sbatch_knows_its_array_and_prints_to_the_file_that_it_names() {
+    let site = Site::new();
+    let room = site.room();
+    let place = tempfile::tempdir().unwrap();
+    let mut order =
+        Site::order("echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $BP_ARRAY_INDEX $SLURM_JOB_ID");
+    let element = wire::control::ArrayElement { array: JobId(5), index: 3 };
+    order.array = Some(wire::control::ArrayOrder { element, count: 4, index_min: 1, index_max: 4 });
+    order.spec.dialect = wire::control::JobDialect::Slurm;
+    order.spec.directory = Some(place.path().display().to_string());
+    order.spec.stdout = Some("%x-%A_%a-%4j.out".to_owned());
+    site.submit(order);
+    let ended = site.head.ended(RUN);
+    assert_eq!((ended.exit, &*ended.text.stdout), (JobExit::Code(0), "5 3 3 7\n"));
+    assert_eq!(fs::read_to_string(place.path().join("test-5_3-0007.out")).unwrap(), "5 3 3 7\n");
+    room.stop();
+}
+
+#[test]
+fn signals_and_messages_reach_the_program_once() {
+    let site = Site::new();
+    let room = site.room();
+    let script = "trap 'echo got' USR1; echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done; sleep 0.1";
+    site.submit(Site::order(script));
+    site.until_in_scratch("pid");
+    let deliver = |number, what| RunDelivery { number, run: RUN, what };
+    let all = vec![
+        deliver(1, Delivered::ToStderr("a word".to_owned())),
+        deliver(2, Delivered::Signal(10)),
+        deliver(3, Delivered::ToStdout("another".to_owned())),
+    ];
+    site.head.change(|state| state.deliver = all);
+    let stdout = site.run_dir().join("control/stdout");
+    until("both", || {
+        fs::read_to_string(&stdout).ok().filter(|text| text.contains("got") && text.contains("another"))
+    });
+    site.head.until("the acknowledgement", |state| (state.delivered == 3).then_some(()));
+    room.stop();
+    let room = site.room();
+    site.head.until("it came again", |state| (state.delivered == 3).then_some(()));
+    fs::write(site.scratch().join("go"), "").unwrap();
+    let ended = site.head.ended(RUN);
+    assert_eq!(ended.exit, JobExit::Code(0));
+    assert!(ended.text.stderr.starts_with("a word\n"), "a shell may add what became of its child");
+    assert_eq!(ended.text.stdout.matches("got").count(), 1, "{}", ended.text.stdout);
+    room.stop();
+}
+
+#[test]
+fn a_wall_limit_may_change_while_a_job_runs() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(Site::order("echo >begun; exec sleep 100"));
+    site.until_in_scratch("begun");
+    let what = Delivered::Wall(Millis(1));
+    site.head.change(|state| state.deliver = vec![RunDelivery { number: 1, run: RUN, what }]);
+    assert_eq!(site.head.ended(RUN).exit, JobExit::WallLimit);
     room.stop();
 }

@@ -8,7 +8,7 @@ use base::{JobId, Millis};
 use batch::{
     cgroup::V1Parents,
     identity::Identity,
-    run_dir::{RunOrder, RunStore},
+    run_dir::{OutputFiles, RunOrder, RunStore},
     sandbox::{Confinement, Limits},
 };
 use std::{collections::BTreeMap, fs};
@@ -136,6 +136,8 @@ fn staged(layout: Layout) -> String {
     let order = RunOrder {
         command: ["sh", "-c", "echo again > runs"].map(str::to_owned).to_vec(),
         environment: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
+        directory: None,
+        files: OutputFiles::default(),
         wall: Millis(60_000),
         grace: Millis(1000),
         memory_bytes: 0,

@@ -13,7 +13,7 @@ use std::{
 };
 use wire::control::{
     Done, GetJobToken, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, JobToken, NextJob, OutputReported,
-    RegisterWorker, ReportOutput, WorkerOrders,
+    RegisterWorker, ReportOutput, RunDelivery, WorkerOrders,
 };
 
 /// Longest time an empty answer is held back: short, so that a stopped room leaves no threads for long.
@@ -40,6 +40,10 @@ pub(crate) struct State {
     pub(crate) told: Vec<ReportOutput>,
     /// How far both outputs were told.
     pub(crate) told_next: [u64; 2],
+    /// Signals and messages for runs.
+    pub(crate) deliver: Vec<RunDelivery>,
+    /// The last one that the worker says to have.
+    pub(crate) delivered: u64,
 }
 
 impl State {
@@ -163,6 +167,8 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
         }
         "next_job" => {
             let call: NextJob = parse(body);
+            state.delivered = call.delivered;
+            bell.notify_all();
             let orders = |state: &State| JobOrders {
                 start: state.orders.iter().filter(|order| !call.runs.contains(&order.run)).cloned().collect(),
                 kill: state.kills.iter().filter(|run| !call.killing.contains(run)).copied().collect(),
@@ -172,7 +178,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
                     .filter(|run| state.told.is_empty() && call.runs.contains(run))
                     .copied()
                     .collect(),
-                deliver: Vec::new(),
+                deliver: state.deliver.iter().filter(|one| one.number > call.delivered).cloned().collect(),
                 keys: 0,
             };
             state = bell.wait_timeout_while(state, HOLD, |state| orders(state).is_empty()).unwrap().0;

@@ -5,7 +5,7 @@ use base::{JobId, Millis};
 use batch::{
     cgroup::V1Parents,
     identity::Identity,
-    run_dir::{ExitRecord, Phase, RunDir, RunOrder, RunStore, Started},
+    run_dir::{ExitRecord, OutputFiles, Phase, RunDir, RunOrder, RunStore, Started},
     sandbox::{Confinement, Limits},
 };
 use std::{collections::BTreeMap, fs, process::Command};
@@ -21,6 +21,8 @@ pub(crate) fn order(command: &[&str]) -> RunOrder {
     RunOrder {
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         environment: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
+        directory: None,
+        files: OutputFiles::default(),
         wall: Millis::from_seconds(60),
         grace: Millis::from_seconds(10),
         memory_bytes: 0,
