@@ -35,7 +35,7 @@ from ._errors import (
 )
 from ._facility import Facility, connect
 from ._file import BufferedReader, BufferedWriter, FacilityFile
-from ._jobs import Job, JobLog, JobResult
+from ._jobs import Job, JobArray, JobLog, JobResult
 from ._ntuple import HistRequest, NTuple, ntuple
 from ._tables import Record, Table
 from .analysis import Cluster, cluster
@@ -59,6 +59,7 @@ __all__ = [
     "InvalidError",
     "IsDirectoryError",
     "Job",
+    "JobArray",
     "JobFailedError",
     "JobLog",
     "JobResult",

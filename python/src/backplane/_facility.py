@@ -34,6 +34,7 @@ from .analysis._cluster import WAIT_S
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from ._executor import JobExecutor
     from .analysis._jobs import FacilityCluster
     from .fsspec import FacilityFileSystem
 
@@ -376,6 +377,38 @@ class Facility(TransferVerbs, JobVerbs):
                     raise
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _AWAY_PAUSE_S)
+
+    def executor(
+        self, directory: str, *, python: str | None = None, running_max: int | None = None, **options: Any
+    ) -> JobExecutor:
+        """Run Python functions as jobs, behind the interface of `concurrent.futures`.
+
+        Parameters
+        ----------
+        directory : str
+            Path in the facility below which functions and results are kept until they have been read.
+        python : str, optional
+            The interpreter on the workers; the one that runs here unless given.
+        running_max : int, optional
+            Jobs of one `JobExecutor.map` that run at the same time at most.
+        **options
+            As of `submit`: ``cpus``, ``memory_bytes``, ``wall_s``, ``environment``, ``inputs`` and so on.
+
+        Returns
+        -------
+        JobExecutor
+            Its ``submit`` gives futures, its ``map`` results. It needs cloudpickle here and on the workers.
+
+        Examples
+        --------
+        >>> with facility.executor("/work") as executor:
+        ...     future = executor.submit(pow, 2, 10)
+        ...     print(future.result(60), list(executor.map(lambda x: x * x, range(4), chunksize=2)))
+        1024 [0, 1, 4, 9]
+        """
+        from ._executor import JobExecutor
+
+        return JobExecutor(self, directory, python, options, running_max)
 
     def ntuple(self, places: str | Iterable[str], *, threads: int = 0, progress: WaitProgress = None) -> NTuple:
         """Open Parquet files of the facility as one n-tuple; those that are on tape only are recalled first.

@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 import os
 import posixpath
+import re
 import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex, overload
 
 from ._calls import LIVELY_S, Calls, News, whole_number
 from ._errors import InvalidError, JobFailedError, TimeoutExpiredError
 from ._tables import Record, Table, record_html
 
-_OVER = frozenset({"done", "failed", "cancelled"})
-_PRINTS_NO_MORE = _OVER | {"archiving"}
+OVER = frozenset({"done", "failed", "cancelled"})
+_PRINTS_NO_MORE = OVER | {"archiving"}
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
 # Nobody waits for longer by mistake: a job that is held for a week needs a person.
 WAIT_MAX_S = 7 * 24 * 3600.0
+# Jobs that one call waits for.
+_AWAITED_MAX = 1000
+_INDEX_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _COLUMNS = ("id", "owner", "state", "reason", "worker", "attempt", "submitted", "started", "ended")
 
 
@@ -194,7 +198,7 @@ class Job(int):
         """How it ended; `None` as long as it is not over."""
         if self._result is None:
             info = self.info()
-            self._result = JobResult.of(info) if info["state"] in _OVER else None
+            self._result = JobResult.of(info) if info["state"] in OVER else None
         return self._result
 
     def wait(self, wait_s: SupportsFloat = WAIT_MAX_S, *, progress: bool | None = None) -> JobResult:
@@ -252,6 +256,90 @@ class Job(int):
         spec = info.get("spec") or {}
         shown = {"job": int(self), "name": spec.get("name"), "command": " ".join(spec.get("command", ()))}
         return record_html({**shown, **{key: info.get(key) for key in (*_COLUMNS[1:], "usage")}})
+
+
+class JobArray(Sequence[Job]):
+    """Jobs that were submitted together, in the order of their indices. Made by `JobVerbs.submit_array`."""
+
+    def __init__(self, first: int, count: int, verbs: JobVerbs) -> None:
+        self._numbers, self._verbs = range(first, first + count), verbs
+
+    @property
+    def id(self) -> int:
+        """Its number, which is that of its first job: verbs of ``bp`` take it for all of them."""
+        return self._numbers[0]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Job: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Job]: ...
+    def __getitem__(self, index: int | slice) -> Job | list[Job]:
+        if isinstance(index, slice):
+            return [Job(number, self._verbs) for number in self._numbers[index]]
+        return Job(self._numbers[index], self._verbs)
+
+    def __repr__(self) -> str:
+        return f"<JobArray {self.id} of {len(self)}>"
+
+    def wait(self, wait_s: SupportsFloat = WAIT_MAX_S, *, progress: bool | None = None) -> list[JobResult]:
+        """Wait until all are over, however they end.
+
+        Parameters
+        ----------
+        wait_s : float, optional
+            How long to wait; at most a week unless given.
+        progress : bool, optional
+            Whether to print what they wait for; if standard error is a terminal unless given.
+
+        Returns
+        -------
+        list of JobResult
+            How they ended, in the order of the jobs.
+        """
+        deadline, results = time.monotonic() + float(wait_s), []
+        for start in range(0, len(self), _AWAITED_MAX):
+            left_s = max(deadline - time.monotonic(), 0.0)
+            numbers = self._numbers[start : start + _AWAITED_MAX]
+            results += map(JobResult.of, self._verbs.wait_for_jobs(numbers, wait_s=left_s, progress=progress))
+        return results
+
+    def cancel(self) -> None:
+        """End all that are not over."""
+        self._verbs._call("cancel_jobs", {"jobs": [str(self.id)]})
+
+
+def _ranges(indices: Iterable[SupportsIndex] | str) -> list[dict[str, int]]:
+    """Write indices as the facility takes them: as ranges whose ends are included.
+
+    Examples
+    --------
+    >>> _ranges(range(0, 10, 2))
+    [{'start': 0, 'end': 8, 'step': 2}]
+    >>> _ranges("1-10:2,20")
+    [{'start': 1, 'end': 10, 'step': 2}, {'start': 20, 'end': 20, 'step': 1}]
+    >>> _ranges([3, 4, 5, 9])
+    [{'start': 3, 'end': 5, 'step': 1}, {'start': 9, 'end': 9, 'step': 1}]
+    """
+    if isinstance(indices, str):
+        found = [_INDEX_RANGE.fullmatch(part.strip()) for part in indices.split(",")]
+        if not all(found):
+            raise InvalidError(f"{indices!r} does not name indices", 'write "1-10", "1-10:2" or "1,5,9"')
+        parts = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in found if part]
+        return [{"start": start, "end": end, "step": step} for start, end, step in parts]
+    if isinstance(indices, range) and indices and indices.step > 0:
+        return [{"start": indices[0], "end": indices[-1], "step": indices.step}]
+    ranges: list[dict[str, int]] = []
+    for number in (whole_number(index, "index") for index in indices):
+        if ranges and ranges[-1]["end"] + 1 == number:
+            ranges[-1]["end"] = number
+        else:
+            ranges.append({"start": number, "end": number, "step": 1})
+    if not ranges:
+        raise InvalidError("an array without indices has no jobs")
+    return ranges
 
 
 def _named_inputs(inputs: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
@@ -340,22 +428,106 @@ class JobVerbs(Calls):
         ExistsError
             If another file is where the program is to be kept; it is not replaced.
         """
+        spec = self._spec(
+            command,
+            program=program,
+            inputs=inputs,
+            outputs=outputs,
+            name=name,
+            resources=_resources(cpus, memory_bytes, wall_s),
+            environment=environment,
+            archive=archive,
+            replace=replace,
+        )
+        return Job(self._call("submit", {"spec": spec})["job"], self)
+
+    def submit_array(
+        self,
+        command: Sequence[str] = (),
+        *,
+        indices: Iterable[SupportsIndex] | str,
+        running_max: SupportsIndex | None = None,
+        program: str | tuple[str | os.PathLike[str], str] | None = None,
+        inputs: Iterable[str] | Mapping[str, str] = (),
+        outputs: Mapping[str, str] | None = None,
+        name: str | None = None,
+        cpus: SupportsIndex = 1,
+        memory_bytes: SupportsIndex = 0,
+        wall_s: SupportsFloat = 24 * 3600,
+        environment: Mapping[str, str] | None = None,
+        archive: bool = False,
+        replace: bool = False,
+    ) -> JobArray:
+        """Submit one job for each index, in one call.
+
+        Parameters
+        ----------
+        command : sequence of str
+            Program and arguments, the same for all; the index is in ``BP_ARRAY_INDEX``.
+        indices : iterable of int, or str
+            The indices: ``range(10)``, or a text such as ``"1-10:2,20"``, whose ends are included.
+        running_max : int, optional
+            Jobs that run at the same time at most.
+        program, inputs, outputs, name, cpus, memory_bytes, wall_s, environment, archive, replace
+            As of `submit`, for each job. Outputs have names that differ: a pattern or directory, in one directory.
+
+        Returns
+        -------
+        JobArray
+            The jobs, in the order of the indices.
+
+        Examples
+        --------
+        >>> array = facility.submit_array(["/bin/sh", "-c", "echo $BP_ARRAY_INDEX"], indices=range(1, 4))
+        >>> [result.ok for result in array.wait(60)]
+        [True, True, True]
+        >>> print(array[2].log(), end="")
+        3
+        """
+        ranges = _ranges(indices)
+        spec = self._spec(
+            command,
+            program=program,
+            inputs=inputs,
+            outputs=outputs,
+            name=name,
+            resources=_resources(cpus, memory_bytes, wall_s),
+            environment=environment,
+            archive=archive,
+            replace=replace,
+        )
+        most = None if running_max is None else whole_number(running_max, "running_max")
+        reply = self._call("submit", {"spec": spec, "array": {"indices": ranges, "running_max": most}})
+        return JobArray(reply["job"], reply["count"], self)
+
+    def _spec(
+        self,
+        command: Sequence[str],
+        *,
+        program: str | tuple[str | os.PathLike[str], str] | None,
+        inputs: Iterable[str] | Mapping[str, str],
+        outputs: Mapping[str, str] | None,
+        name: str | None,
+        resources: dict[str, int],
+        environment: Mapping[str, str] | None,
+        archive: bool,
+        replace: bool,
+    ) -> dict[str, Any]:
         if isinstance(command, str) or not (command or program):
             raise InvalidError(f"command {command!r} is not a list of program and arguments")
         named = _named_inputs(inputs)
         if program is not None:
             named, command = self._shipped(program, named, command)
-        spec = {
+        return {
             "name": posixpath.basename(command[0]) if name is None else name,
             "command": list(command),
-            "resources": _resources(cpus, memory_bytes, wall_s),
+            "resources": resources,
             "inputs": [{"path": path, "name": alias} for path, alias in named.items()],
             "outputs": [{"name": alias, "path": path} for alias, path in (outputs or {}).items()],
             "archive": bool(archive),
             "replace": bool(replace),
             "environment": dict(environment or {}),
         }
-        return Job(self._call("submit", {"spec": spec})["job"], self)
 
     def job(self, number: SupportsIndex) -> Job:
         """Give the job that has a number.
@@ -425,7 +597,7 @@ class JobVerbs(Calls):
                 news.pace()
             jobs = list(self._call("await_jobs", body, wait_s=min(left_s, step_s), news=news)["jobs"])
             step_s = LIVELY_S if tell else _WAIT_S
-            waiting = [job for job in jobs if job["state"] not in _OVER]
+            waiting = [job for job in jobs if job["state"] not in OVER]
             if tell:
                 tell(waiting)
             if not waiting:
