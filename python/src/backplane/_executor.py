@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ._errors import BackplaneError, InvalidError, JobFailedError, NotFoundError, UnavailableError
-from ._jobs import OVER, Job, JobResult
+from ._jobs import OVER, Job, JobResult, named_inputs
 
 if TYPE_CHECKING:
     from ._facility import Facility
@@ -132,8 +132,8 @@ class JobExecutor(concurrent.futures.Executor):
         JobFuture
             Its result; ``job`` is the job.
         """
-        (future,) = self._run(fn, [(args, kwargs)], name=_name_of(fn))
-        return future
+        futures: list[JobFuture[_T]] = self._run(fn, [(args, kwargs)], name=_name_of(fn))
+        return futures[0]
 
     def map(
         self,
@@ -214,15 +214,16 @@ class JobExecutor(concurrent.futures.Executor):
         place = posixpath.join(self._directory, uuid.uuid4().hex[:12])
         calls_path = f"{place}.calls"
         self._facility.write_bytes(calls_path, _pack(fn, calls))
-        options = {"name": name, **self._options}
+        options: dict[str, Any] = {"name": name, **self._options}
+        options["inputs"] = {**named_inputs(options.get("inputs", ())), calls_path: "calls"}
+        options["outputs"] = {**(options.get("outputs") or {}), "result.*": place}
         command = [self._python, "-c", _PROGRAM]
-        files = {"inputs": {calls_path: "calls"}, "outputs": {"result.*": place}}
         if len(calls) == 1:
-            jobs = [self._facility.submit(command, **files, **options)]
+            jobs = [self._facility.submit(command, **options)]
         else:
             jobs = list(
                 self._facility.submit_array(
-                    command, indices=range(len(calls)), running_max=self._running_max, **files, **options
+                    command, indices=range(len(calls)), running_max=self._running_max, **options
                 )
             )
         futures = []

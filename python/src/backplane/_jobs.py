@@ -299,7 +299,8 @@ class JobArray(Sequence[Job]):
         list of JobResult
             How they ended, in the order of the jobs.
         """
-        deadline, results = time.monotonic() + float(wait_s), []
+        deadline = time.monotonic() + float(wait_s)
+        results: list[JobResult] = []
         for start in range(0, len(self), _AWAITED_MAX):
             left_s = max(deadline - time.monotonic(), 0.0)
             numbers = self._numbers[start : start + _AWAITED_MAX]
@@ -342,8 +343,19 @@ def _ranges(indices: Iterable[SupportsIndex] | str) -> list[dict[str, int]]:
     return ranges
 
 
-def _named_inputs(inputs: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
-    """Give each input its name in the scratch directory."""
+def named_inputs(inputs: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
+    """Give each input its name in the scratch directory.
+
+    Parameters
+    ----------
+    inputs : iterable of str, or mapping of str to str
+        Paths, or paths with names.
+
+    Returns
+    -------
+    mapping of str to str
+        Paths with names.
+    """
     if isinstance(inputs, str):
         raise InvalidError(f"inputs {inputs!r} is one path, not several", "write inputs=[path]")
     return inputs if isinstance(inputs, Mapping) else {path: posixpath.basename(path) for path in inputs}
@@ -515,7 +527,7 @@ class JobVerbs(Calls):
     ) -> dict[str, Any]:
         if isinstance(command, str) or not (command or program):
             raise InvalidError(f"command {command!r} is not a list of program and arguments")
-        named = _named_inputs(inputs)
+        named = named_inputs(inputs)
         if program is not None:
             named, command = self._shipped(program, named, command)
         return {
