@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from facility import Facility
+from facility import Facility, Json
 from test_batch import SHELL, Gate, wait_begun
 
 PROCESSORS = "grep Cpus_allowed_list /proc/self/status"
@@ -55,3 +56,65 @@ def test_a_job_cannot_take_other_processors_where_a_group_holds_it(facility: Fac
     if any(limit.startswith("cpus") for limit in info.get("not_enforced", [])):
         pytest.skip("this host lets nobody make cpuset groups")
     assert facility.bp("log", str(job)).out == "1\n"
+
+
+def submit(facility: Facility, **spec: object) -> int:
+    """Submit a job by its specification."""
+    return int(facility.call("submit", spec={"name": "job", **spec})["job"])
+
+
+def ended(facility: Facility, **spec: object) -> Json:
+    """Submit a job by its specification and wait for its end."""
+    return facility.wait_job(submit(facility, **spec))
+
+
+@pytest.mark.parametrize("first_line", ["", "#!/bin/sh\n", f"#!{sys.executable}\n"])
+def test_a_script_gets_its_arguments_as_they_are(facility: Facility, first_line: str) -> None:
+    arguments = ["two words", "", "a\nb", "'\"$x*", "ü"]
+    shell = "printf '%s|' \"$@\"\n"
+    text = "import sys\nfor word in sys.argv[1:]: print(word, end='|')\n" if "python" in first_line else shell
+    info = ended(facility, script=first_line + text, command=arguments)
+    assert info["state"] == "done", info
+    assert facility.bp("log", str(info["id"])).out.rstrip("\n") == "".join(f"{word}|" for word in arguments)
+
+
+def test_a_job_prints_to_files_of_the_host_in_its_working_directory(facility: Facility, tmp_path: Path) -> None:
+    script = "echo out; echo err >&2; pwd >here\n"
+    info = ended(facility, script=script, directory=str(tmp_path), stdout="%x-%j.out", command=[])
+    assert info["state"] == "done", info
+    assert (tmp_path / f"job-{info['id']}.out").read_text() == "out\nerr\n"
+    assert (tmp_path / "here").read_text() == f"{tmp_path}\n"
+    assert facility.bp("log", str(info["id"])).out == "out\nerr\n"
+
+
+def test_a_file_without_a_directory_is_said_before_anything_runs(facility: Facility, shared: Path) -> None:
+    info = ended(facility, script=f"touch {shared}/ran", stdout=str(shared / "missing" / "out"), command=[])
+    assert info["state"] == "failed"
+    assert f"{shared}/missing/out" in info["reason"]
+    assert not (shared / "ran").exists()
+
+
+def test_grandchildren_in_sessions_of_their_own_end_with_the_job(facility: Facility) -> None:
+    # Nobody else sleeps for so long.
+    mark = f"sleep 1000.{os.getpid()}"
+    info = ended(facility, script=f"(setsid {mark} &) & {mark} & sleep 0.2\n", command=[])
+    assert info["state"] == "done", info
+    left = subprocess.run(["pgrep", "-f", mark], capture_output=True, check=False)
+    assert left.returncode == 1, left.stdout
+
+
+def test_who_ignores_the_signal_to_end_is_killed(facility: Facility) -> None:
+    info = ended(
+        facility,
+        script="trap '' TERM\nwhile :; do sleep 1; done\n",
+        command=[],
+        resources={"cpus": 1, "memory_bytes": 0, "wall": 500},
+    )
+    assert info["state"] == "failed"
+    assert info["exit"] == "wall_limit"
+
+
+def test_who_prints_a_gigabyte_is_ended_by_its_limit(facility: Facility) -> None:
+    info = ended(facility, command=["/bin/sh", "-c", "exec head -c 1073741824 /dev/zero"])
+    assert info["state"] == "failed"
+    assert "standard output" in info["reason"]
