@@ -388,7 +388,8 @@ fn a_working_directory_below_tmp_is_that_of_the_host() {
     order.directory = Some(directory.path().to_owned());
     let (out, run) = output_of(&order);
     assert_eq!(fs::read_to_string(directory.path().join("made")).unwrap(), "made\n");
-    let mut seen = [directory.path(), run.root.path()].map(|path| path.file_name().unwrap().to_str().unwrap());
+    let mut seen =
+        [directory.path(), run.root.path()].map(|path| path.file_name().unwrap().to_str().unwrap());
     seen.sort_unstable();
     let mut names: Vec<&str> = out.lines().collect();
     names.sort_unstable();

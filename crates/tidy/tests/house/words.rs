@@ -154,7 +154,7 @@ const COUNTED: [&str; 22] = [
 /// Numbers before such a word that are never one.
 const NEVER_ONE: [Exception; 16] = [
     Exception {
-        path: "crates/batch/src/shepherd/supervise.rs",
+        path: "crates/batch/src/shepherd/supervise/limits.rs",
         why: "a bound is exceeded, which is larger than one",
     },
     Exception { path: "crates/cli/src/mover/bars.rs", why: "the sum is shown of several files only" },
