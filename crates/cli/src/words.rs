@@ -77,11 +77,11 @@ pub(crate) fn phase(phase: TapePhase) -> Cell {
 
 pub(crate) fn volume_state(state: VolumeState) -> Cell {
     let tone = match state {
-        VolumeState::Blank => Tone::Faint,
-        VolumeState::Full => Tone::Plain,
+        VolumeState::Blank | VolumeState::Exported => Tone::Faint,
+        VolumeState::ReadOnly | VolumeState::Full => Tone::Plain,
         VolumeState::Appendable => Tone::Good,
-        VolumeState::Unread => Tone::Wait,
-        VolumeState::Suspect => Tone::Bad,
+        VolumeState::Unread | VolumeState::Disabled => Tone::Wait,
+        VolumeState::Suspect | VolumeState::Broken => Tone::Bad,
     };
     Cell::toned(state.as_str(), tone)
 }

@@ -64,6 +64,7 @@ impl Apply for GetStatus {
                 })
                 .collect::<Result<_>>()?,
             counts,
+            operator_requests: core.store.operator_requests(tape::OPERATOR_REQUESTS_MAX)?,
             restored: core.restored()?,
         })
     }

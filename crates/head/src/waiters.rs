@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
+use wire::control::StageRequestId;
 
 /// A waiter for files or jobs looks again after this long even if none of them has changed: ten thousand make 33 looks a second.
 const LOOK_AGAIN_KEYED: Duration = Duration::from_secs(300);
@@ -33,6 +34,8 @@ pub(crate) enum Awaited {
     File(FileId),
     /// A job.
     Job(JobId),
+    /// A stage request.
+    Stage(StageRequestId),
     /// Which disk servers answer.
     Hosts,
     /// What the session of a mount is to return.

@@ -184,7 +184,7 @@ fn a_copy_on_a_suspect_volume_is_no_safe_place() {
     let set_state = |world: &mut World, state| {
         let vids: Vec<_> = world.library.volumes.keys().cloned().collect();
         for vid in vids {
-            let _ = world.user(SetVolumeState { vid, state });
+            let _ = world.user(SetVolumeState { vid, state, reason: String::new() });
         }
     };
     set_state(&mut world, VolumeState::Suspect);

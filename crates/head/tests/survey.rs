@@ -37,7 +37,7 @@ fn recover(world: &mut World) {
 }
 
 fn set_volume(world: &mut World, vid: &str, state: VolumeState) -> Result<Done> {
-    world.user(SetVolumeState { vid: vid.parse().unwrap(), state })
+    world.user(SetVolumeState { vid: vid.parse().unwrap(), state, reason: String::new() })
 }
 
 fn order(world: &mut World, vid: &str) -> Result<Vec<String>> {

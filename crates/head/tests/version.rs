@@ -64,7 +64,9 @@ fn a_copy_that_becomes_the_second_choice_raises_it() {
     let mut world = world();
     put_archived(&mut world, "/f", 10);
     let vid = stat(&mut world, "/f").unwrap().copies[0].vid.clone();
-    raises(&mut world, |world| world.user(SetVolumeState { vid, state: VolumeState::Suspect }).unwrap());
+    raises(&mut world, |world| {
+        world.user(SetVolumeState { vid, state: VolumeState::Suspect, reason: String::new() }).unwrap()
+    });
 }
 
 #[test]

@@ -235,10 +235,10 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
         for vid in orders.insert {
             self.insert(&drive, vid)?;
         }
-        if let Some(orders) = orders.session {
-            session::run(&mut self.bay, &orders);
+        if let Some(session) = orders.session {
+            session::run(&mut self.bay, &session);
             self.idle_since = Instant::now();
-        } else if has_medium && self.idle_since.elapsed() >= self.config.idle_unload {
+        } else if has_medium && (orders.unload || self.idle_since.elapsed() >= self.config.idle_unload) {
             let Bay { robot, drive, watchdog, .. } = &mut self.bay;
             loading::put_away(robot, drive, watchdog)?;
         }

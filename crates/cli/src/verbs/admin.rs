@@ -1,15 +1,14 @@
 //! `bp admin`: volumes, drives and requests that need a person.
 
+use super::volumes::State;
 use crate::{
     context::{Context, Run},
     names,
     words::counted,
 };
 use base::{RequestId, Vid};
-use clap::{Subcommand, ValueEnum};
-use wire::control::{
-    Call, DisableDrive, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes, VolumeState,
-};
+use clap::Subcommand;
+use wire::control::{Call, DisableDrive, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes};
 
 /// Repair volumes, drives, tape requests and the catalogue
 #[derive(Debug, clap::Args)]
@@ -43,6 +42,9 @@ enum Volume {
         vid: Vid,
         /// The new state
         state: State,
+        /// Reason, shown by `bp volumes` and `bp why`
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+        reason: String,
     },
     /// Read the labels of volumes into a catalogue that was lost or restored
     Survey {
@@ -82,33 +84,10 @@ enum Request {
     },
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum State {
-    /// Volume has no label yet
-    Blank,
-    /// Volume is read and appended to
-    Appendable,
-    /// Volume is read
-    Full,
-    /// Volume is not used
-    Suspect,
-}
-
-impl From<State> for VolumeState {
-    fn from(state: State) -> Self {
-        match state {
-            State::Blank => Self::Blank,
-            State::Appendable => Self::Appendable,
-            State::Full => Self::Full,
-            State::Suspect => Self::Suspect,
-        }
-    }
-}
-
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.thing {
-        Thing::Volume(Volume::Set { vid, state }) => {
-            call(context, &SetVolumeState { vid, state: state.into() })?;
+        Thing::Volume(Volume::Set { vid, state, reason }) => {
+            call(context, &SetVolumeState { vid, state: state.into(), reason })?;
             Ok(0)
         }
         Thing::Volume(Volume::Survey { vids, all }) => survey(context, &SurveyVolumes { vids, all }),

@@ -1,4 +1,4 @@
-//! `bp drives`: shows tape drives.
+//! `bp drives`: shows tape drives, and takes them out of use.
 
 use crate::{
     context::{Context, Run},
@@ -6,13 +6,54 @@ use crate::{
     table::{Cell, Column, Table},
     words::{percent, phase},
 };
-use wire::control::{DriveInfo, GetStatus};
+use clap::Subcommand;
+use wire::control::{Call, DisableDrive, Done, DriveInfo, EnableDrive, GetStatus};
 
-/// Show tape drives
+/// Show tape drives, and take them out of use
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(visible_alias = "drive")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
 
-pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show tape drives; `bp drives` does the same
+    #[command(visible_alias = "ls")]
+    List,
+    /// Put drives back into use
+    Up {
+        /// The drives
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+    },
+    /// Take drives out of use: each ends its session, gives its volume back and starts no other session
+    Down {
+        /// The drives
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// Reason, shown by `bp drives`, `bp status` and `bp why`
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+        reason: String,
+    },
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match args.verb.unwrap_or(Verb::List) {
+        Verb::List => list(context),
+        Verb::Up { drives } => context.each(drives, |context, drive| done(context, &EnableDrive { drive })),
+        Verb::Down { drives, reason } => context
+            .each(drives, |context, drive| done(context, &DisableDrive { drive, reason: reason.clone() })),
+    }
+}
+
+fn done<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run<()> {
+    let reply = context.call(call)?;
+    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+}
+
+fn list(context: &mut Context) -> Run {
     let status = context.call(&GetStatus {})?;
     if context.output.is_json() {
         context.output.json(&status.drives)?;

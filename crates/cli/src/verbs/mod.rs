@@ -37,6 +37,7 @@ pub(crate) mod man;
 pub(crate) mod mkdir;
 pub(crate) mod mount;
 pub(crate) mod mv;
+pub(crate) mod operator;
 pub(crate) mod pool;
 pub(crate) mod project;
 pub(crate) mod put;
@@ -105,7 +106,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
     ("Jobs", verbs![submit, jobs, log, cancel, why]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, head, backup]),
-    ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, admin]),
+    ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),
     ("Security (operators)", verbs![token, trust, key, audit]),
     ("Help", verbs![man, completion]),
 ];

@@ -7,7 +7,7 @@ use crate::{
     path_arg::{self, PathArg},
 };
 use base::units::Span;
-use wire::control::{Stage, Want};
+use wire::control::{ExplainStage, Stage, Want};
 
 /// Request disk replicas of files that are on tape
 #[derive(Debug, clap::Args)]
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
+    /// Show where the files are and what they would wait for; request nothing
+    #[arg(long, conflicts_with_all = ["wait", "pin"])]
+    explain: bool,
     /// Keep the files on disk at least this long, e.g. 12h or 1d
     #[arg(long, value_name = "TIME")]
     pin: Option<Span>,
@@ -32,6 +35,10 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let pin = args.pin.map(|span| span.0);
+    if args.explain {
+        let outcomes = wait::in_parts(context, &paths, |paths| ExplainStage { paths })?;
+        return wait::asked(context, outcomes, None, &args.timeout);
+    }
     let outcomes = wait::in_parts(context, &paths, |paths| Stage { paths, pin })?;
     wait::asked(context, outcomes, args.wait.then_some(Want::Online), &args.timeout)
 }

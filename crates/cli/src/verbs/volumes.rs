@@ -1,4 +1,4 @@
-//! `bp volumes`: shows tape volumes, and adds some.
+//! `bp volumes`: shows tape volumes, adds some, and says what may be done with them.
 
 use crate::{
     context::{Context, Run},
@@ -7,10 +7,10 @@ use crate::{
     words::{percent, volume_state},
 };
 use base::{Vid, units::human_bytes};
-use clap::Subcommand;
-use wire::control::{AddVolumes, GetStatus, VolumeInfo, VolumeState};
+use clap::{Subcommand, ValueEnum};
+use wire::control::{AddVolumes, GetStatus, SetVolumeState, VolumeInfo, VolumeState};
 
-/// Show or add tape volumes
+/// Show or add tape volumes, and say what may be done with them
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "volume")]
 pub(crate) struct Args {
@@ -32,12 +32,64 @@ enum Verb {
         #[arg(long, value_name = "NAME")]
         library: Option<String>,
     },
+    /// Set the state of volumes
+    Set {
+        /// The new state
+        state: State,
+        /// The volumes
+        #[arg(required = true, value_name = "VOLUME")]
+        vids: Vec<Vid>,
+        /// Reason, shown by `bp volumes` and `bp why`
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+        reason: String,
+    },
+}
+
+/// A state that an operator can set.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum State {
+    /// Volume has no label yet
+    Blank,
+    /// Volume is read and appended to
+    Appendable,
+    /// Volume is read and not written, whatever room it has
+    ReadOnly,
+    /// Volume is read
+    Full,
+    /// Volume is not used until somebody has looked at it
+    Suspect,
+    /// Volume cannot be read any more: what is only on it is lost
+    Broken,
+    /// Volume is not used for a while
+    Disabled,
+    /// Volume has left the house; if its files are wanted, an operator is asked to bring it back
+    Exported,
+}
+
+impl From<State> for VolumeState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Blank => Self::Blank,
+            State::Appendable => Self::Appendable,
+            State::ReadOnly => Self::ReadOnly,
+            State::Full => Self::Full,
+            State::Suspect => Self::Suspect,
+            State::Broken => Self::Broken,
+            State::Disabled => Self::Disabled,
+            State::Exported => Self::Exported,
+        }
+    }
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb {
         None | Some(Verb::Ls) => list(context),
         Some(Verb::Add { vids, library }) => add(vids, library, context),
+        Some(Verb::Set { state, vids, reason }) => context.each(vids, |context, vid| {
+            let call = SetVolumeState { vid, state: state.into(), reason: reason.clone() };
+            let reply = context.call(&call)?;
+            if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+        }),
     }
 }
 

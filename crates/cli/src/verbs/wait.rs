@@ -36,9 +36,9 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct Goal {
-    /// Until they have disk replicas
+    /// Until they have disk replicas; this is the default
     #[arg(long)]
     online: bool,
     /// Until they have tape copies
@@ -49,7 +49,7 @@ struct Goal {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, Match::Files)?;
-    let want = if args.goal.online { Want::Online } else { Want::Archived };
+    let want = if args.goal.archived { Want::Archived } else { Want::Online };
     finish(context, &paths, want, &args.timeout)
 }
 

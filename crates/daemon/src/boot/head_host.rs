@@ -238,6 +238,7 @@ impl<'a> HeadHost<'a> {
         HttpDoor::new(files, key, owner, Arc::clone(counters), doors.token())
             .with_authenticator(access.authenticator)
             .with_names(self.host.door_names(identity), config.doors.http_makes_parents)
+            .with_sitename(&self.facility.name)
             .with_hosts(access.host_registry, access.join_service)
             .with_audit(access.audit)
             .with_trust(trust)

@@ -113,16 +113,9 @@ fn tape(out: &mut Exposition, status: &Status) {
 
 fn volumes(out: &mut Exposition, counts: &[VolumeCount]) {
     out.family("volumes", Gauge, "Volumes by state.");
-    let states = [
-        VolumeState::Blank,
-        VolumeState::Appendable,
-        VolumeState::Full,
-        VolumeState::Unread,
-        VolumeState::Suspect,
-    ];
-    for state in states {
+    for state in VolumeState::ALL {
         let number: u64 = counts.iter().filter(|count| count.state == state).map(|count| count.volumes).sum();
-        out.sample(&[("state", state.as_str())], number);
+        out.sample(&[("state", state.as_word())], number);
     }
     let sum = |figure: fn(&VolumeCount) -> u64| counts.iter().map(figure).fold(0, u64::saturating_add);
     out.one("volumes_live_bytes", Gauge, "Bytes of copies that count.", sum(|one| one.live_bytes));

@@ -65,6 +65,8 @@ pub(crate) struct DriveLive {
     /// On the way out of it, to make room for what is loaded now.
     pub(crate) leaving: Option<Vid>,
     pub(crate) phase: Option<TapePhase>,
+    /// An operator says that cartridges were moved: its library is to take the inventory.
+    pub(crate) look: bool,
     pub(crate) request: Option<RequestId>,
     pub(crate) bytes_done: u64,
 }

@@ -16,6 +16,7 @@ use crate::{
     pool::drop_content,
     share,
     store::{NewNode, Node, TRASH},
+    tape::{StageEnd, stage_ended},
     trash::{self, Removal},
 };
 use base::{ErrorKind, Failure, FileId, FilePath, Result};
@@ -224,6 +225,7 @@ pub(crate) fn remove_file(
     }
     for request in core.store.requests_of_file(node.id)? {
         core.store.delete_request(request.id)?;
+        stage_ended(core, node.id, StageEnd::Failed("it was removed"), context.now)?;
         core.touch(Topic::Tape);
     }
     core.store.delete_pins(node.id)?;

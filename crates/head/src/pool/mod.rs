@@ -30,6 +30,7 @@ pub(crate) use calls::partition_of;
 use crate::{
     Core, Topic,
     store::{Replica, ReplicaState},
+    tape::{StageEnd, stage_ended},
 };
 use act::snapshot::snapshot;
 use base::{Failure, FileId, ObjectId, Result, Timestamp, units::human_bytes};
@@ -236,6 +237,10 @@ pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: &[ObjectId]) -> 
     core.store.delete_copies(file)?;
     if let Some(recall) = core.store.request_of(RequestKind::Recall, file)? {
         core.store.delete_request(recall.id)?;
+        let end =
+            if keep.is_empty() { StageEnd::Failed("its content was removed") } else { StageEnd::Online };
+        let now = core.store.time();
+        stage_ended(core, file, end, now)?;
         core.touch(Topic::Tape);
     }
     Ok(())

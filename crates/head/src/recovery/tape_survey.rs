@@ -89,7 +89,13 @@ pub(crate) fn is_doubtful(volume: &VolumeRow) -> bool {
         VolumeState::Suspect | VolumeState::Unread => true,
         // Nobody gives a reason for a volume that has no room.
         VolumeState::Full => volume.reason.is_some(),
-        VolumeState::Blank | VolumeState::Appendable => false,
+        // An operator has said what they are.
+        VolumeState::Blank
+        | VolumeState::Appendable
+        | VolumeState::ReadOnly
+        | VolumeState::Broken
+        | VolumeState::Disabled
+        | VolumeState::Exported => false,
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) use rows::{
     },
     requests::{RequestRow, SessionRow},
     share::{LiveObject, MountRow, Opens, SharedFile},
+    stage::{StageFileRow, StageRequestRow},
     volumes::{CopyRow, DriveRow, VolumeRow},
 };
 use rows::{

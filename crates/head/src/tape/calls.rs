@@ -2,7 +2,8 @@
 
 use super::{
     hopeless, reason, request_archive, request_recall,
-    room::{free_object, say_volume},
+    room::{free_object, require_reason, say_volume},
+    stages::hand_over,
 };
 use crate::{
     Apply, Context, Core, Topic, batch,
@@ -13,13 +14,13 @@ use crate::{
 };
 use base::{Cause, Failure, FilePath, Millis, Result, Timestamp, units::counted};
 use wire::control::{
-    Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, EventType, FileState,
-    PathOutcome, PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage,
-    VolumeState, Want,
+    Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, EventType, ExplainStage,
+    FileState, PathOutcome, PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState,
+    Stage, VolumeState, Want,
 };
 
 /// Longest pin that a user can ask for.
-const PIN_MAX: Millis = Millis::from_seconds(90 * 24 * 3600);
+pub(super) const PIN_MAX: Millis = Millis::from_seconds(90 * 24 * 3600);
 
 /// What became of one path: its state, and the row of the queue that it waits for.
 type Outcome = Result<(FileState, Option<RequestRow>)>;
@@ -68,6 +69,16 @@ impl Apply for Stage {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
         let pin = self.pin.map(|pin| context.now + pin.clamp(Millis(0), PIN_MAX));
         each(core, context, self.paths, |core, path| stage(core, context, path, pin))
+    }
+}
+
+impl Apply for ExplainStage {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        let last = core.store.last_request()?;
+        let outcomes = each(core, context, self.paths, |core, path| stage(core, context, path, None))?;
+        // They were in the queue for as long as it took to say what they wait for.
+        core.store.delete_requests_after(last)?;
+        Ok(outcomes)
     }
 }
 
@@ -192,6 +203,9 @@ fn cancel(core: &mut Core, context: &Context, row: &RequestRow, path: &FilePath)
         RequestKind::Archive => batch::job_archiving(core, row.file)?.map(|job| format!("job {job}")),
     };
     if let Some(holder) = holder {
+        if row.kind == RequestKind::Recall && context.who.name == row.owner {
+            hand_over(core, row, context.now)?;
+        }
         return Err(Failure::busy(format!(
             "tape request {} for {path} continues: {holder} waits for it",
             row.id
@@ -269,7 +283,8 @@ impl Apply for SetVolumeState {
             core.store.set_append_point(&self.vid, 1, 1, 0)?;
             core.store.set_leftover(&self.vid, false)?;
         }
-        let reason = (self.state == VolumeState::Suspect).then(|| format!("set by {}", context.who.name));
+        require_reason(&self.reason)?;
+        let reason = reason_of(&context.who.name, self.state, self.reason.trim());
         core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
         core.store.set_expected_in(&self.vid, "")?;
         say_volume(core, &self.vid, self.state, reason.as_deref(), context.now);
@@ -278,10 +293,21 @@ impl Apply for SetVolumeState {
     }
 }
 
+/// What is shown as the reason for a state. A plain one needs none: an appendable or a full volume is as it should be.
+fn reason_of(who: &str, state: VolumeState, reason: &str) -> Option<String> {
+    match (state, reason) {
+        (VolumeState::Blank | VolumeState::Appendable | VolumeState::Full, "") => None,
+        (_, "") => Some(format!("set by {who}")),
+        // A full volume with a reason is one whose content is in doubt.
+        (VolumeState::Full, _) => None,
+        (_, reason) => Some(format!("set by {who}: {reason}")),
+    }
+}
+
 impl Apply for EnableDrive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change drives")?;
-        if !core.store.set_drive_trouble(&self.drive, None)? {
+        if !core.store.set_drive_trouble(&self.drive, None, false)? {
             return Err(Failure::not_found(format!("there is no drive {}", self.drive))
                 .hint("`bp drives` lists them"));
         }
@@ -292,23 +318,16 @@ impl Apply for EnableDrive {
     }
 }
 
-/// Longest reason that is kept for a drive.
-const REASON_BYTES_MAX: usize = 400;
-
 impl Apply for DisableDrive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change drives")?;
-        if self.reason.len() > REASON_BYTES_MAX {
-            return Err(
-                Failure::invalid(format!("a reason has at most {REASON_BYTES_MAX} bytes")).hint("shorten it")
-            );
-        }
+        require_reason(&self.reason)?;
         let who = &context.who.name;
         let trouble = match self.reason.trim() {
             "" => format!("disabled by {who}"),
             reason => format!("disabled by {who}: {reason}"),
         };
-        if !core.store.set_drive_trouble(&self.drive, Some(&trouble))? {
+        if !core.store.set_drive_trouble(&self.drive, Some(&trouble), true)? {
             return Err(Failure::not_found(format!("there is no drive {}", self.drive))
                 .hint("`bp drives` lists them"));
         }

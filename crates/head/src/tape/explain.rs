@@ -96,7 +96,8 @@ fn waiting(view: &View, now: Timestamp) -> HashMap<Vid, Waiting> {
     }
     let mut lines: BTreeMap<&str, Vec<(Timestamp, &Vid)>> = BTreeMap::new();
     for (vid, (created, _)) in &oldest {
-        let volume = view.volumes.get(*vid).filter(|volume| volume.state != VolumeState::Suspect);
+        let volume =
+            view.volumes.get(*vid).filter(|volume| volume.state.is_readable() && !volume.library.is_empty());
         if let Some(volume) = volume.filter(|_| holder(view, vid).is_none()) {
             lines.entry(&volume.library).or_default().push((*created, vid));
         }
@@ -145,10 +146,13 @@ fn explain_recall(view: &View, work: &Work, waiting: Option<&Waiting>, now: Time
     let vid = &target.vid;
     match view.volumes.get(vid) {
         None => format!("volume {vid} is not in any library"),
-        Some(volume) if volume.library.is_empty() => format!("volume {vid} is not in any library"),
-        Some(volume) if volume.state == VolumeState::Suspect => {
-            let why = work.reason.as_ref().map(|reason| format!(": {reason}"));
-            format!("volume {vid} is suspect{}", why.unwrap_or_default())
+        Some(volume) if !volume.state.is_readable() && volume.state != VolumeState::Exported => {
+            let why = volume.reason.as_ref().or(work.reason.as_ref()).map(|reason| format!(": {reason}"));
+            format!("volume {vid} is {}{}", volume.state.as_str(), why.unwrap_or_default())
+        }
+        Some(volume) if volume.library.is_empty() || volume.state == VolumeState::Exported => {
+            let state = if volume.state == VolumeState::Exported { "exported" } else { "not in any library" };
+            format!("volume {vid} is {state}; an operator is asked to load it")
         }
         Some(_) if work.size > view.free_disk_bytes => {
             format!("no space on disk for {}; evict files", human_bytes(work.size))
@@ -204,9 +208,7 @@ fn begins<'a>(view: &'a View, library: &'a str, now: Timestamp) -> impl Iterator
 
 fn explain_archive(view: &View, work: &Work) -> String {
     let bytes = tape_bytes(work.size);
-    let has_room = |volume: &VolumeView| {
-        matches!(volume.state, VolumeState::Appendable | VolumeState::Blank) && volume.free_bytes >= bytes
-    };
+    let has_room = |volume: &VolumeView| volume.state.is_writable() && volume.free_bytes >= bytes;
     if !view.volumes.values().any(has_room) {
         let unread = view.volumes.values().filter(|volume| volume.state == VolumeState::Unread).count();
         let hint = match unread {

@@ -3,16 +3,21 @@
 mod adding;
 mod calls;
 mod explain;
+mod locality;
+mod operator;
 pub(crate) mod plan;
 #[cfg(test)]
 mod plan_tests;
 pub(crate) mod room;
+mod stages;
 
 pub(crate) use crate::recovery::tape_survey::is_doubtful;
 pub(crate) use calls::pin_of;
 pub(crate) use explain::{Explainer, Pace};
+pub(crate) use operator::OPERATOR_REQUESTS_MAX;
 pub(crate) use plan::View;
 pub(crate) use room::host_removed;
+pub(crate) use stages::{StageEnd, stage_ended};
 
 use crate::{
     Context, Core, Topic, batch,
@@ -94,6 +99,7 @@ fn end_needless_recall(core: &mut Core, row: &RequestRow, node: &Node, now: Time
         return Ok(false);
     }
     core.store.delete_request(row.id)?;
+    stage_ended(core, node.id, StageEnd::Online, now)?;
     core.touch(Topic::Tape);
     core.touch(Topic::Files);
     batch::file_online(core, node.id)?;
@@ -225,6 +231,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         is_writing: session_of(&row.name)
             .is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
         trouble: trouble(core, &row, now),
+        is_down: row.is_down,
         name: row.name,
         library: row.library,
     });
@@ -235,6 +242,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
             vid: row.vid.clone(),
             library: row.library,
             state: row.state,
+            reason: row.reason,
             used_bytes: row.used,
             free_bytes: row.capacity.saturating_sub(row.used),
         };

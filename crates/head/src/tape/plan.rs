@@ -56,6 +56,8 @@ pub(crate) struct DriveView {
     /// Its session writes files or a label.
     pub(crate) is_writing: bool,
     pub(crate) trouble: Option<String>,
+    /// An operator has taken it out of use.
+    pub(crate) is_down: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub(crate) struct VolumeView {
     pub(crate) vid: Vid,
     pub(crate) library: String,
     pub(crate) state: VolumeState,
+    /// Why it is in that state.
+    pub(crate) reason: Option<String>,
     pub(crate) used_bytes: u64,
     pub(crate) free_bytes: u64,
 }
@@ -124,6 +128,13 @@ pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<P
     best.or_else(|| survey(view, drive))
 }
 
+/// Whether a drive without a session gives its volume back now: an operator has taken it out of use, and others may want the
+/// volume. A drive that has failed keeps it: moving it may do harm.
+pub(crate) fn is_to_unload(view: &View, drive: &str) -> bool {
+    let drive = view.drives.iter().find(|row| row.name == drive);
+    drive.is_some_and(|drive| drive.is_down && drive.loaded.is_some())
+}
+
 /// The volume to be surveyed: the loaded one, else the first that can be had.
 fn survey(view: &View, drive: &DriveView) -> Option<Plan> {
     let can_have = |vid: &&Vid| view.volumes.get(vid).is_some_and(|volume| is_reachable(view, drive, volume));
@@ -149,7 +160,7 @@ fn recalls(view: &View, drive: &DriveView, now: Timestamp) -> Vec<Candidate> {
     let mut by_volume: BTreeMap<&Vid, Vec<&Work>> = BTreeMap::new();
     for work in view.queue.iter().filter(|work| work.kind == RequestKind::Recall && work.not_before <= now) {
         let Some(target) = &work.target else { continue };
-        let volume = view.volumes.get(&target.vid).filter(|volume| volume.state != VolumeState::Suspect);
+        let volume = view.volumes.get(&target.vid).filter(|volume| volume.state.is_readable());
         if volume.is_some_and(|volume| is_reachable(view, drive, volume)) {
             by_volume.entry(&target.vid).or_default().push(work);
         }
@@ -278,9 +289,7 @@ fn is_better_elsewhere(view: &View, drive: &DriveView, first: &Work) -> bool {
 /// The volume to append to: the loaded one, else the fullest with room, else a blank one.
 fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'a VolumeView> {
     let usable = |volume: &&VolumeView| {
-        matches!(volume.state, VolumeState::Appendable | VolumeState::Blank)
-            && volume.free_bytes >= bytes
-            && is_reachable(view, drive, volume)
+        volume.state.is_writable() && volume.free_bytes >= bytes && is_reachable(view, drive, volume)
     };
     view.volumes.values().filter(usable).min_by_key(|volume| {
         let is_loaded = drive.loaded.as_ref() == Some(&volume.vid);
@@ -306,7 +315,7 @@ pub(crate) fn space_again(view: &View) -> Millis {
 fn lacks_space(view: &View, now: Timestamp) -> bool {
     let is_readable = |work: &&Work| {
         let volume = work.target.as_ref().and_then(|target| view.volumes.get(&target.vid));
-        volume.is_some_and(|volume| volume.state != VolumeState::Suspect)
+        volume.is_some_and(|volume| volume.state.is_readable())
     };
     let is_ready = |work: &&Work| work.kind == RequestKind::Recall && work.not_before <= now;
     let wanted = view.queue.iter().filter(is_ready).filter(is_readable).map(|work| work.size);

@@ -28,12 +28,13 @@ fn drive(name: &str, loaded: Option<u32>) -> DriveView {
         busy_since: None,
         is_writing: false,
         trouble: None,
+        is_down: false,
     }
 }
 
 fn volume(n: u32, state: VolumeState) -> (Vid, VolumeView) {
     let (used_bytes, free_bytes) = (u64::from(n) * GB, 100 * GB);
-    (vid(n), VolumeView { vid: vid(n), library: "lib".into(), state, used_bytes, free_bytes })
+    (vid(n), VolumeView { vid: vid(n), library: "lib".into(), state, reason: None, used_bytes, free_bytes })
 }
 
 fn archive(id: u64, size: u64) -> Work {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod operator;
 mod requests;
+mod stages;
 #[path = "../support/mod.rs"]
 mod support;
 mod volumes;

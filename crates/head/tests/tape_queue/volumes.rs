@@ -8,7 +8,7 @@ use wire::control::{
 };
 
 fn set_volume(world: &mut World, vid: &str, state: VolumeState) {
-    world.user(SetVolumeState { vid: vid.parse().unwrap(), state }).unwrap();
+    world.user(SetVolumeState { vid: vid.parse().unwrap(), state, reason: String::new() }).unwrap();
 }
 
 #[test]
@@ -101,7 +101,8 @@ fn a_file_for_which_no_volume_has_room_now_waits_and_says_so() {
 fn a_volume_with_files_is_not_made_blank() {
     let mut world = world();
     put_archived(&mut world, "/f", 10);
-    let blank = SetVolumeState { vid: "SIM001".parse().unwrap(), state: VolumeState::Blank };
+    let blank =
+        SetVolumeState { vid: "SIM001".parse().unwrap(), state: VolumeState::Blank, reason: String::new() };
     assert_eq!(refusal(world.user(blank.clone())), ErrorKind::Busy);
     world.user(wire::control::Remove { path: path("/f") }).unwrap();
     assert_eq!(refusal(world.call(user("eve"), blank.clone())), ErrorKind::Permission);
@@ -123,7 +124,7 @@ fn a_volume_in_use_is_not_made_blank() {
     put(&mut world, "/f", 10);
     ask_archive(&mut world, "/f").unwrap();
     let session = archive_session(&mut world);
-    let blank = SetVolumeState { vid: session.vid, state: VolumeState::Blank };
+    let blank = SetVolumeState { vid: session.vid, state: VolumeState::Blank, reason: String::new() };
     assert_eq!(refusal(world.user(blank)), ErrorKind::Busy);
 }
 

@@ -29,6 +29,7 @@ macro_rules! for_each_call {
             SetOwner => Done, "set_owner", People, Head, Changes, ["path"];
             Archive => PathOutcomes, "archive", People, Head, Changes, ["paths"];
             Stage => PathOutcomes, "stage", People, Head, Changes, ["paths"];
+            ExplainStage => PathOutcomes, "explain_stage", People, Head, Reads, ["paths"];
             Evict => PathOutcomes, "evict", People, Head, Changes, ["paths"];
             Release => PathOutcomes, "release", People, Head, Changes, ["paths", "user"];
             CancelRequests => PathOutcomes, "cancel_requests", People, Head, Changes, ["paths"];
@@ -36,6 +37,13 @@ macro_rules! for_each_call {
                 pending |reply| { reply.files.iter().all(|file| file.waits.is_some()) };
             Await => PathOutcomes, "await", People, Head, Reads, ["paths"],
                 pending |reply| { reply.files.iter().any(|file| file.waits.is_some()) && reply.files.iter().all(|file| file.failure.is_none()) };
+            SubmitStageRequest => StageRequestSubmitted, "submit_stage_request", People, Head, Changes, [];
+            GetStageRequest => StageRequestInfo, "get_stage_request", People, Head, Reads, ["id"],
+                pending |reply| reply.completed.is_none();
+            CancelStageFiles => Done, "cancel_stage_files", People, Head, Changes, ["id"];
+            DeleteStageRequest => Done, "delete_stage_request", People, Head, Changes, ["id"];
+            ReleaseStageFiles => Done, "release_stage_files", People, Head, Changes, ["id"];
+            GetLocalities => Localities, "get_localities", People, Head, Reads, [];
             GetAttributes => Attributes, "get_attributes", People, Head, Reads, ["path"];
             SetAttributes => Done, "set_attributes", People, Head, Changes, ["path"];
             SetGrant => Done, "set_grant", People, Head, Changes, ["path", "subject", "rights"];
@@ -135,7 +143,7 @@ macro_rules! for_each_call {
             // Tape
             RegisterLibrary => Done, "register_library", Tape, Head, Changes, [];
             NextTapeSession => TapeOrders, "next_tape_session", Tape, Head, Changes, ["drive"],
-                pending |reply| reply.session.is_none() && reply.insert.is_empty();
+                pending |reply| reply.is_empty();
             CartridgeRefused => Done, "cartridge_refused", Tape, Head, Changes, ["vid", "drive"];
             TapeProgress => Done, "tape_progress", Tape, Head, Changes, ["request"];
             FilesArchived => Done, "files_archived", Tape, Head, Changes, [];
@@ -145,6 +153,7 @@ macro_rules! for_each_call {
             AddVolumes => AddedVolumes, "add_volumes", People, Head, Changes, ["vids"];
             SetVolumeState => Done, "set_volume_state", People, Head, Changes, ["vid", "state"];
             RetryRequest => Done, "retry_request", People, Head, Changes, ["request"];
+            AnswerOperatorRequest => Done, "answer_operator_request", People, Head, Changes, ["id", "answer", "message"];
             EnableDrive => Done, "enable_drive", People, Head, Changes, ["drive"];
             DisableDrive => Done, "disable_drive", People, Head, Changes, ["drive"];
             SurveyVolumes => SurveyOrdered, "survey_volumes", People, Head, Changes, ["vids"];

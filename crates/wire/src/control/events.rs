@@ -95,6 +95,12 @@ event_types! {
     VolumeFull = "volume.full";
     /// A volume is not used until an operator has looked at it.
     VolumeSuspect = "volume.suspect";
+    /// An operator is asked to load a volume.
+    OperatorAsked = "operator.asked";
+    /// An operator has answered, or need not any more.
+    OperatorAnswered = "operator.answered";
+    /// A stage request is over: its files are on disk, or failed.
+    StageDone = "stage.done";
     /// A tape request failed for good.
     RequestFailed = "request.failed";
     /// A job ended well.
@@ -120,6 +126,7 @@ impl EventType {
                 | Self::ReplicaMissing
                 | Self::DriveFailed
                 | Self::VolumeSuspect
+                | Self::OperatorAsked
                 | Self::RequestFailed
                 | Self::JobFailed
         )

@@ -17,6 +17,7 @@ pub mod names;
 pub mod pool;
 pub mod rooms;
 pub mod share;
+pub mod stage;
 pub mod tape;
 
 pub use account::{accounts::*, quotas::*, shares::*};
@@ -30,6 +31,7 @@ pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};
 pub use pool::{allocation::*, policy::*, pools::*, scan::*};
 pub use rooms::{batch::*, disk::*, tape::*};
 pub use share::*;
+pub use stage::*;
 pub use tape::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

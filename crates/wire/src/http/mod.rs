@@ -11,6 +11,7 @@ pub mod framing;
 pub mod path;
 pub mod range;
 pub mod tag;
+pub mod tape;
 pub mod tpc;
 
 pub use condition::{Conditions, Validators, Verdict};

@@ -130,10 +130,14 @@ pub(super) fn phase_tone(phase: TapePhase) -> Tone {
 /// The colour of a volume's state.
 pub(super) fn volume_tone(state: VolumeState) -> Tone {
     match state {
-        VolumeState::Blank | VolumeState::Full => Tone::Quiet,
+        VolumeState::Blank
+        | VolumeState::ReadOnly
+        | VolumeState::Full
+        | VolumeState::Disabled
+        | VolumeState::Exported => Tone::Quiet,
         VolumeState::Appendable => Tone::Good,
         VolumeState::Unread => Tone::Wait,
-        VolumeState::Suspect => Tone::Bad,
+        VolumeState::Suspect | VolumeState::Broken => Tone::Bad,
     }
 }
 

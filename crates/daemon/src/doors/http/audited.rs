@@ -41,13 +41,13 @@ impl HttpDoor {
         let call = serde_json::to_value(call).unwrap_or_default();
         let (peer, user) = (caller.peer, caller.name());
         let action = |what, to| AuditedAction { peer, user: &user, verb: C::NAME, what, to };
-        let Some(paths) = call.get("paths").and_then(Value::as_array) else {
+        let Some(paths) = paths_of(&call) else {
             let (what, to) = told(C::NAMED, &call);
             return self.note(&action(&what, to.as_deref()), failure);
         };
         // One path may be refused where another is not.
         let reply = outcome.ok().and_then(|reply| serde_json::to_value(reply).ok()).unwrap_or_default();
-        for (index, path) in paths.iter().filter_map(Value::as_str).enumerate() {
+        for (index, path) in paths.into_iter().enumerate() {
             let own = reply.get("files").and_then(|files| files.get(index)?.get("failure"));
             let own: Option<Failure> = own.and_then(|own| serde_json::from_value(own.clone()).ok());
             self.note(&action(path, None), failure.or(own.as_ref()));
@@ -60,6 +60,16 @@ impl HttpDoor {
             self.note(action, failure);
         }
     }
+}
+
+/// The paths of a call on many files.
+fn paths_of(call: &Value) -> Option<Vec<&str>> {
+    let list = |name: &str| call.get(name)?.as_array();
+    if let Some(paths) = list("paths") {
+        return Some(paths.iter().filter_map(Value::as_str).collect());
+    }
+    let files = list("files")?.iter().map(|file| file.get("path")?.as_str());
+    files.collect()
 }
 
 /// Whether what only looks is not worth a line: it was answered, or clients asked whether something is there.

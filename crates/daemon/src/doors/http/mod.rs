@@ -9,6 +9,7 @@ mod file;
 mod guard;
 mod paths;
 mod serve;
+mod tape;
 mod tpc;
 
 pub use guard::origin::DoorNames;
@@ -39,6 +40,8 @@ pub struct HttpDoor {
     authenticator: Authenticator,
     /// Names by which the door may be addressed.
     names: DoorNames,
+    /// Name of the facility.
+    sitename: String,
     counters: Arc<DoorCounters>,
     token: Token,
     budget: Arc<Budget>,
@@ -66,6 +69,7 @@ impl HttpDoor {
             authenticator: Authenticator::new(key.tokens(), "", owner, false, clock),
             key,
             names: DoorNames::default(),
+            sitename: String::new(),
             counters,
             token,
             budget: Arc::default(),
@@ -83,6 +87,12 @@ impl HttpDoor {
     #[must_use]
     pub fn with_names(self, names: DoorNames, makes_parents: bool) -> Self {
         Self { names, makes_parents, ..self }
+    }
+
+    /// Says what the facility is called.
+    #[must_use]
+    pub fn with_sitename(self, sitename: &str) -> Self {
+        Self { sitename: sitename.to_owned(), ..self }
     }
 
     /// Decides who somebody is.
@@ -139,6 +149,7 @@ fn routes(door: Arc<HttpDoor>) -> Router {
             .layer(axum::middleware::from_fn_with_state(door, guard::require_origin));
     }
     api::calls::routes()
+        .merge(tape::routes())
         .layer(DefaultBodyLimit::max(CONTROL_BODY_BYTES_MAX))
         .route("/metrics", get(api::live::metrics))
         .route("/console", get(api::live::console))

@@ -5,11 +5,14 @@ use crate::{
     Apply, Context, Core,
     account::{self},
     namespace::{Right, require, resolve_file},
+    store::Node,
     tape,
 };
 use base::{Cause, Failure, FilePath, ObjectId, Result};
 use tracing::{debug, warn};
-use wire::control::{Done, Evict, FileState, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReportUse};
+use wire::control::{
+    Done, Evict, FileState, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReportUse, VolumeState,
+};
 
 impl Apply for ReportUse {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
@@ -78,6 +81,22 @@ impl Apply for Evict {
     }
 }
 
+/// Refuses to drop the last good content: what is on tape cannot be read there any more.
+fn refuse_broken(core: &Core, node: &Node, path: &FilePath) -> Result<()> {
+    let copies = core.store.copies(node.id)?;
+    // The best one comes first.
+    let best = copies.first().map(|copy| core.store.volume(&copy.vid)).transpose()?.flatten();
+    match best {
+        Some(volume) if volume.state == VolumeState::Broken => Err(Failure::busy(format!(
+            "{path} has its only tape copy on volume {}, which is broken",
+            volume.vid
+        ))
+        .because(Cause::NoTapeCopy)
+        .hint("keep it on disk until it has another copy")),
+        _ => Ok(()),
+    }
+}
+
 fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) -> Result<FileState> {
     let node = resolve_file(core, &context.who, path)?;
     let own = tape::pin_of(&context.who.name);
@@ -89,7 +108,7 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) ->
     }
     match node.state() {
         FileState::Nearline => return Ok(FileState::Nearline),
-        FileState::Both => {}
+        FileState::Both => refuse_broken(core, &node, path)?,
         state => {
             return Err(Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
                 .because(Cause::NoTapeCopy)

@@ -45,6 +45,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0027.sql"),
     include_str!("../migrations/0028.sql"),
     include_str!("../migrations/0029.sql"),
+    include_str!("../migrations/0030.sql"),
 ];
 
 /// Least memory for pages: what a statement needs at once.

@@ -81,13 +81,6 @@ impl Store {
 
 /// Volumes by state.
 pub(crate) fn volume_counts(volumes: &[VolumeRow]) -> Vec<VolumeCount> {
-    let states = [
-        VolumeState::Blank,
-        VolumeState::Appendable,
-        VolumeState::Full,
-        VolumeState::Unread,
-        VolumeState::Suspect,
-    ];
     let count = |state| {
         let nothing = VolumeCount { state, volumes: 0, live_bytes: 0, used_bytes: 0, capacity_bytes: 0 };
         let rows = volumes.iter().filter(|row| row.state == state);
@@ -99,5 +92,5 @@ pub(crate) fn volume_counts(volumes: &[VolumeRow]) -> Vec<VolumeCount> {
             ..sum
         })
     };
-    states.map(count).into_iter().filter(|count| count.volumes > 0).collect()
+    VolumeState::ALL.map(count).into_iter().filter(|count| count.volumes > 0).collect()
 }

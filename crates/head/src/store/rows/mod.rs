@@ -6,9 +6,11 @@ pub(crate) mod facility;
 pub(crate) mod fair_share;
 pub(crate) mod jobs;
 pub(crate) mod namespace;
+pub(crate) mod operator;
 pub(crate) mod pool;
 pub(crate) mod requests;
 pub(crate) mod share;
+pub(crate) mod stage;
 pub(crate) mod volumes;
 
 #[cfg(test)]

@@ -1,7 +1,13 @@
 //! Rows of the tape queue and of sessions under way.
 
 use crate::{
-    store::{Store, StoreResult, document, engine::Row, json, rows::facility::ids::Sequence, word},
+    store::{
+        Store, StoreResult, document,
+        engine::Row,
+        json,
+        rows::{facility::ids::Sequence, volumes::READ_LAST},
+        word,
+    },
     waiters::Awaited,
 };
 use base::{FileId, ObjectId, RequestId, SessionId, Timestamp, Vid};
@@ -120,11 +126,13 @@ impl Store {
 
     /// For every queued recall the copy to read: volume, sequence number, block. Volumes that may be read come first.
     pub(crate) fn recall_targets(&self) -> StoreResult<Vec<(RequestId, Vid, u32, u64)>> {
-        const SQL: &str = "SELECT q.id, c.vid, c.fseq, c.block FROM request q JOIN copy c ON c.id = (
+        let sql = format!(
+            "SELECT q.id, c.vid, c.fseq, c.block FROM request q JOIN copy c ON c.id = (
                  SELECT o.id FROM copy o JOIN volume v ON v.vid = o.vid WHERE o.file = q.file
-                 ORDER BY CASE v.state WHEN 'suspect' THEN 1 ELSE 0 END, o.id LIMIT 1)
-             WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id";
-        self.all(SQL, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
+                 ORDER BY {READ_LAST}, o.id LIMIT 1)
+             WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id"
+        );
+        self.all(&sql, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
     }
 
     /// Recalls that no drive works at, of files that have something to be read on a partition.
@@ -158,6 +166,21 @@ impl Store {
              WHERE id = ?1",
             (row.id.0, state, row.attempts, row.not_before.0, &row.reason),
         )
+    }
+
+    /// Somebody else goes on with a request.
+    pub(crate) fn set_request_owner(&self, id: RequestId, owner: &str) -> StoreResult<()> {
+        self.run("UPDATE request SET owner = ?2 WHERE id = ?1", (id.0, owner))
+    }
+
+    /// The newest number that was given to a request, or set aside for one.
+    pub(crate) fn last_request(&self) -> StoreResult<RequestId> {
+        Ok(RequestId(self.sequence_end(Sequence::Request)?.saturating_sub(1)))
+    }
+
+    /// Takes back requests that were made in the call under way.
+    pub(crate) fn delete_requests_after(&self, last: RequestId) -> StoreResult<()> {
+        self.run("DELETE FROM request WHERE id > ?1", (last.0,))
     }
 
     pub(crate) fn delete_request(&self, id: RequestId) -> StoreResult<()> {

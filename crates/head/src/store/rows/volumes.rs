@@ -17,6 +17,8 @@ pub(crate) struct DriveRow {
     pub(crate) host: String,
     pub(crate) library: String,
     pub(crate) trouble: Option<String>,
+    /// An operator has taken it out of use.
+    pub(crate) is_down: bool,
 }
 
 /// A volume in the catalogue.
@@ -81,6 +83,14 @@ const VOLUME: &str =
     (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full, v.expected_in
     FROM volume v";
 
+/// States in which a volume is not read: what lies only there may not leave the disks.
+pub(in crate::store) const UNREADABLE: &str = "('suspect', 'broken', 'disabled', 'exported')";
+
+/// Orders copies: those on volumes that a library has and that may be read come first.
+pub(in crate::store) const READ_LAST: &str =
+    "CASE WHEN v.state = 'broken' THEN 3 WHEN v.state IN ('suspect', 'disabled', 'exported') THEN 2
+          WHEN v.library = '' THEN 1 ELSE 0 END";
+
 /// A catalogue is older than it was: what was written to volumes since would be written over, and blank ones may not be.
 pub(in crate::store) const DOUBT_VOLUMES: &str =
     "UPDATE volume SET state = CASE WHEN state = 'appendable' THEN 'full' ELSE 'suspect' END, reason = ?1
@@ -106,14 +116,26 @@ impl Store {
     }
 
     pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
-        self.all("SELECT name, library, trouble, host FROM drive ORDER BY name", (), |row| {
-            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)?, host: row.get(3)? })
+        self.all("SELECT name, library, trouble, host, is_down FROM drive ORDER BY name", (), |row| {
+            Ok(DriveRow {
+                name: row.get(0)?,
+                library: row.get(1)?,
+                trouble: row.get(2)?,
+                host: row.get(3)?,
+                is_down: row.get(4)?,
+            })
         })
     }
 
-    /// Takes a drive out of use, or puts it back. False if there is no such drive.
-    pub(crate) fn set_drive_trouble(&self, name: &str, trouble: Option<&str>) -> StoreResult<bool> {
-        Ok(self.run_counted("UPDATE drive SET trouble = ?2 WHERE name = ?1", (name, trouble))? > 0)
+    /// Takes a drive out of use, or puts it back; `is_down`: an operator wants it. False if there is no such drive.
+    pub(crate) fn set_drive_trouble(
+        &self,
+        name: &str,
+        trouble: Option<&str>,
+        is_down: bool,
+    ) -> StoreResult<bool> {
+        let sql = "UPDATE drive SET trouble = ?2, is_down = ?3 WHERE name = ?1";
+        Ok(self.run_counted(sql, (name, trouble, u8::from(is_down)))? > 0)
     }
 
     /// Adds a volume that nobody knew, as blank; a known one keeps everything but its place and size.
@@ -153,7 +175,7 @@ impl Store {
         self.pending.borrow_mut().set_visible();
         let changed = self.run_counted(
             "UPDATE volume SET state = ?2, reason = ?3 WHERE vid = ?1",
-            (vid.as_str(), state.as_str(), reason),
+            (vid.as_str(), state.as_word(), reason),
         )?;
         Ok(changed > 0)
     }
@@ -192,10 +214,11 @@ impl Store {
 
     /// Copies of a file, the one to read first: on volumes that may be read, oldest first.
     pub(crate) fn copies(&self, file: FileId) -> StoreResult<Vec<CopyRow>> {
-        const SQL: &str =
+        let sql = format!(
             "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
-             WHERE c.file = ?1 ORDER BY CASE v.state WHEN 'suspect' THEN 1 ELSE 0 END, c.id";
-        self.all(SQL, (file.0,), copy)
+             WHERE c.file = ?1 ORDER BY {READ_LAST}, c.id"
+        );
+        self.all(&sql, (file.0,), copy)
     }
 
     /// Forgets the copies of a file; their bytes on the volumes are dead.

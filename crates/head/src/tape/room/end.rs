@@ -83,7 +83,7 @@ fn take_out_of_use(
             say_volume(core, &session.vid, VolumeState::Suspect, Some(&failure.what), now);
         }
         Blame::Drive => {
-            core.store.set_drive_trouble(&session.drive, Some(&failure.what))?;
+            core.store.set_drive_trouble(&session.drive, Some(&failure.what), false)?;
             let what = format!("drive {} was disabled: {}", session.drive, failure.what);
             core.say(now, EventType::DriveFailed, &session.drive, what);
         }

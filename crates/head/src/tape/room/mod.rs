@@ -12,9 +12,10 @@ use crate::{
 use base::{Failure, Millis, RequestId, Result, SessionId, Timestamp, Vid};
 pub(crate) use library::host_removed;
 pub(super) use library::require_drive;
+pub(super) use reports::fail_recall;
 pub(super) use reports::free_object;
 use std::sync::Arc;
-use wire::control::{EventType, VolumeState};
+use wire::control::{EventType, REASON_BYTES_MAX, VolumeState};
 
 /// First wait after a failure; doubled with each further one.
 const BACK_OFF: Millis = Millis::from_seconds(5);
@@ -31,12 +32,27 @@ pub(crate) fn session_of(core: &mut Core, context: &Context, id: SessionId) -> R
     Ok(session)
 }
 
+/// Refuses a reason that is too long to be shown.
+pub(in crate::tape) fn require_reason(text: &str) -> Result<()> {
+    if text.len() <= REASON_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("a reason or message has at most {REASON_BYTES_MAX} bytes"))
+        .hint("shorten it"))
+}
+
 /// Says that a volume is full or suspect.
 pub(super) fn say_volume(core: &mut Core, vid: &Vid, state: VolumeState, why: Option<&str>, now: Timestamp) {
     let kind = match state {
         VolumeState::Full => EventType::VolumeFull,
         VolumeState::Suspect => EventType::VolumeSuspect,
-        VolumeState::Blank | VolumeState::Appendable | VolumeState::Unread => return,
+        VolumeState::Blank
+        | VolumeState::Appendable
+        | VolumeState::ReadOnly
+        | VolumeState::Unread
+        | VolumeState::Broken
+        | VolumeState::Disabled
+        | VolumeState::Exported => return,
     };
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     core.say(now, kind, vid, format!("volume {vid} is {}{why}", state.as_str()));

@@ -5,6 +5,7 @@ use crate::{
     Apply, Context, Core, Topic, batch,
     pool::{came_online, mend, retire, source},
     store::{Charge, CopyRow, Payer, Replica, ReplicaState, RequestRow},
+    tape::{StageEnd, stage_ended},
 };
 use base::{ErrorKind, Failure, Millis, Result, limits::TAPE_ATTEMPTS_MAX};
 use tracing::warn;
@@ -114,6 +115,7 @@ impl Apply for FileRecalled {
             retire(core, piece)?;
         }
         core.store.delete_request(request.id)?;
+        stage_ended(core, node.id, StageEnd::Online, context.now)?;
         core.live.waits.recalled(context.now - request.created);
         let charge = Charge { tape_read: node.size, ..Charge::default() };
         core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
@@ -163,7 +165,33 @@ pub(super) fn failed(
     core.store.set_request_waiting(&row)?;
     if row.state == RequestState::Failed {
         say_failed(core, &row, context.now);
+        stages_failed(core, &row, context)?;
     }
+    core.touch(Topic::Files);
+    core.touch(Topic::Jobs);
+    Ok(())
+}
+
+/// Stage requests are told that a recall has failed.
+fn stages_failed(core: &mut Core, row: &RequestRow, context: &Context) -> Result<()> {
+    match (row.kind, row.reason.as_deref()) {
+        (RequestKind::Recall, Some(why)) => stage_ended(core, row.file, StageEnd::Failed(why), context.now),
+        _ => Ok(()),
+    }
+}
+
+/// A recall fails for good though no drive has tried it: whoever waits is told why.
+pub(in crate::tape) fn fail_recall(
+    core: &mut Core,
+    context: &Context,
+    mut row: RequestRow,
+    why: &str,
+) -> Result<()> {
+    row.state = RequestState::Failed;
+    row.reason = Some(why.to_owned());
+    core.store.set_request_waiting(&row)?;
+    say_failed(core, &row, context.now);
+    stages_failed(core, &row, context)?;
     core.touch(Topic::Files);
     core.touch(Topic::Jobs);
     Ok(())

@@ -5,7 +5,8 @@ use super::library::require_drive;
 use super::{BACK_OFF, request_and_node, say_failed, volume_of};
 use crate::tape::{
     adding, end_needless_recall,
-    plan::{Plan, PlannedWork, look_again_in, never_fit, next_session, space_again},
+    operator::ask_for_missing,
+    plan::{Plan, PlannedWork, is_to_unload, look_again_in, never_fit, next_session, space_again},
     view,
 };
 use crate::{
@@ -34,6 +35,7 @@ impl Apply for NextTapeSession {
                 .hint("register its library")
         })?;
         live.heard = context.now;
+        let look = std::mem::take(&mut live.look);
         if live.loaded != self.loaded || live.leaving.is_some() {
             live.holds(self.loaded.clone());
             core.touch(Topic::Tape);
@@ -45,6 +47,7 @@ impl Apply for NextTapeSession {
             }
         }
         let view = view(core, context.now)?;
+        ask_for_missing(core, &view, context.now)?;
         for (request, failure) in never_fit(&view) {
             give_up(core, context, request, &failure)?;
         }
@@ -58,7 +61,8 @@ impl Apply for NextTapeSession {
             core.look_again_in(span);
         }
         let insert = adding::expected(core, &self.drive)?;
-        Ok(TapeOrders { session, insert })
+        let unload = session.is_none() && is_to_unload(&view, &self.drive);
+        Ok(TapeOrders { session, insert, unload, look })
     }
 }
 
@@ -209,6 +213,7 @@ fn recall_files(
             }
         };
         core.store.set_request_active(*id, session.id, Some(replica.object))?;
+        core.store.stage_started(node.id, context.now)?;
         files.push(recall_file(core, context, (*id, &node), (&copy, &replica))?);
     }
     Ok(files)

@@ -1,8 +1,8 @@
 //! The status of the facility, for the console, `bp status` and scripts.
 
 use crate::control::{
-    Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, Presence, RestoredInfo, Role,
-    TapePhase, VolumeState,
+    Counts, JobInfo, JobUsers, OperatorRequest, PartitionState, PartitionTrouble, Pool, Presence,
+    RestoredInfo, Role, TapePhase, VolumeState,
 };
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ pub struct Status {
     /// Exact numbers of jobs, tape requests and volumes, even where the lists are cut off.
     #[serde(default)]
     pub counts: Counts,
+    /// What operators are asked to do with volumes: what is open, then the newest answers, 100 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operator_requests: Vec<OperatorRequest>,
     /// The restore that no operator has accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<RestoredInfo>,

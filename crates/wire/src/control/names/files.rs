@@ -6,7 +6,8 @@ use crate::control::Coding;
 use base::{Checksums, FileId, FilePath, Millis, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 pub use tape::{
-    Archive, Await, AwaitAny, CancelRequests, Evict, PathOutcome, PathOutcomes, Release, Stage, Want,
+    Archive, Await, AwaitAny, CancelRequests, Evict, ExplainStage, PathOutcome, PathOutcomes, Release, Stage,
+    Want,
 };
 
 /// The kind of a node.

@@ -50,6 +50,20 @@ pub struct TapeOrders {
     /// Added volumes: the library must make their cartridges before it asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insert: Vec<Vid>,
+    /// The drive is out of use, or its volume is wanted elsewhere: the volume in it is put away now.
+    #[serde(default)]
+    pub unload: bool,
+    /// An operator says that cartridges were moved: the inventory is looked at before the drive asks again.
+    #[serde(default)]
+    pub look: bool,
+}
+
+impl TapeOrders {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.session.is_none() && self.insert.is_empty() && !self.unload && !self.look
+    }
 }
 
 /// One volume, one drive, one kind of work.

@@ -75,7 +75,7 @@ async fn begin(door: &HttpDoor, caller: &Caller, headers: &HeaderMap) -> Result<
         let what = format!("user {} may not read the whole catalogue", caller.who.name);
         return Err(Failure::permission(what).hint("ask the owner of the facility"));
     }
-    require_json(headers, NAME)?;
+    require_json(headers, &format!("call {NAME}"))?;
     let under_way = RunningBackup::begin()?;
     let snapshot = door.files.head()?.snapshot().await?;
     let (parts, received) = mpsc::channel(PARTS_MAX);

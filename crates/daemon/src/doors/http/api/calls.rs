@@ -127,19 +127,19 @@ fn tag_of(reply: &impl Serialize) -> String {
 
 /// Reads a call.
 pub(in crate::doors::http) fn parse<C: Call>(headers: &HeaderMap, body: &[u8]) -> Result<C, Failure> {
-    require_json(headers, C::NAME)?;
+    require_json(headers, &format!("call {}", C::NAME))?;
     serde_json::from_slice(body)
         .map_err(|cause| Failure::invalid(format!("call {} cannot be read: {cause}", C::NAME)))
 }
 
 /// A web page of somebody else can make a browser send forms here, but not JSON.
-pub(in crate::doors::http) fn require_json(headers: &HeaderMap, call: &str) -> Result<(), Failure> {
+pub(in crate::doors::http) fn require_json(headers: &HeaderMap, what: &str) -> Result<(), Failure> {
     let field = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let kind = field.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    Err(Failure::invalid(format!("call {call} came as {field:?}"))
+    Err(Failure::invalid(format!("{what} came as {field:?}"))
         .hint("send it with content-type: application/json"))
 }
 

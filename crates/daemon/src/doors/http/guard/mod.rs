@@ -12,6 +12,7 @@ use super::{
     audited::{self, AuditedAction},
     guard::{caller::Caller, rights::needs},
     paths::CreateOnly,
+    tape::{self, TokenBearer},
 };
 use crate::access::{
     host_registry::Member,
@@ -41,6 +42,8 @@ const API: &str = "/api/";
 const CALLS: &str = "/api/v1/";
 /// What everybody may ask who is about to join.
 const OPEN_TO_HOSTS: [&str; 2] = ["/api/v1/get_authority", "/api/v1/join_facility"];
+/// What everybody may read: where clients find the tape API.
+const DISCOVERY: &str = tape::WELL_KNOWN;
 /// What everybody on this host may see without a proof.
 const OPEN_ON_LOOPBACK: [&str; 4] = ["/metrics", "/console", "/console/events", "/api/v1/status"];
 
@@ -131,9 +134,14 @@ fn is_proven(headers: &HeaderMap) -> bool {
     headers.contains_key(header::AUTHORIZATION)
 }
 
+/// Whether a request is for the tape API, whose paths stand in its body.
+fn is_tape_api(path: &str) -> bool {
+    path == DISCOVERY || path.strip_prefix(tape::ENDPOINT).is_some_and(|rest| rest.starts_with('/'))
+}
+
 fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Response {
     let path = request.uri().path();
-    let mut response = if path.starts_with(API) {
+    let mut response = if path.starts_with(API) && !is_tape_api(path) {
         let mut response = Refused(failure).into_response();
         *response.status_mut() = status;
         response
@@ -181,7 +189,8 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
         Err(_)
             if request.method() == Method::OPTIONS
                 || is_open(request, peer)
-                || OPEN_TO_HOSTS.contains(&request.uri().path()) =>
+                || OPEN_TO_HOSTS.contains(&request.uri().path())
+                || request.method() == Method::GET && request.uri().path() == DISCOVERY =>
         {
             let caller = Caller::nobody(peer);
             return match check_short(request) {
@@ -201,7 +210,10 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     if request.uri().path().strip_prefix(CALLS) == Some(Submit::NAME) {
         who.may_submit().map_err(forbidden)?;
     }
-    if who.is_scoped() {
+    if is_tape_api(request.uri().path()) {
+        // What the token allows is checked for each path of the body.
+        request.extensions_mut().insert(TokenBearer(Arc::new(who)));
+    } else if who.is_scoped() {
         check(door, &who, request, peer).map_err(forbidden)?;
     }
     Ok(caller)

@@ -38,6 +38,7 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0025.sql"),
     include_str!("../../migrations/postgres/0026.sql"),
     include_str!("../../migrations/postgres/0027.sql"),
+    include_str!("../../migrations/postgres/0028.sql"),
 ];
 
 impl Postgres {

@@ -134,6 +134,11 @@ impl Store {
         self.pending.borrow_mut().set_time(now);
     }
 
+    /// When the call under way is made.
+    pub(crate) fn time(&self) -> Timestamp {
+        self.pending.borrow().time()
+    }
+
     /// Reads the accounts, if that was not done.
     pub(in crate::store) fn load_ledger(&self) -> StoreResult<()> {
         if self.pending.borrow().ledger().is_some() {

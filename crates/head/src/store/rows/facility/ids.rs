@@ -17,10 +17,12 @@ pub(in crate::store) enum Sequence {
     Session,
     Job,
     Mount,
+    StageRequest,
+    OperatorRequest,
 }
 
 impl Sequence {
-    const COUNT: usize = 7;
+    const COUNT: usize = 9;
 
     /// The table whose rows have these numbers.
     fn name(self) -> &'static str {
@@ -32,6 +34,8 @@ impl Sequence {
             Self::Session => "tape_session",
             Self::Job => "job",
             Self::Mount => "mount",
+            Self::StageRequest => "stage_request",
+            Self::OperatorRequest => "operator_request",
         }
     }
 
@@ -39,7 +43,13 @@ impl Sequence {
     fn block(self) -> u64 {
         match self {
             Self::Node | Self::Object => 1000,
-            Self::Copy | Self::Request | Self::Session | Self::Job | Self::Mount => 1,
+            Self::Copy
+            | Self::Request
+            | Self::Session
+            | Self::Job
+            | Self::Mount
+            | Self::StageRequest
+            | Self::OperatorRequest => 1,
         }
     }
 }

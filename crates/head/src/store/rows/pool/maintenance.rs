@@ -2,7 +2,10 @@
 
 use crate::store::{
     Replica, Store, StoreResult,
-    rows::pool::replicas::{COLUMNS, replica},
+    rows::{
+        pool::replicas::{COLUMNS, replica},
+        volumes::UNREADABLE,
+    },
 };
 use base::{FileId, ObjectId, Timestamp};
 
@@ -32,11 +35,15 @@ pub(crate) struct Candidate {
     pub(crate) may_go: bool,
 }
 
-const CANDIDATES: &str = "SELECT r.used, r.object, r.file, r.size, r.created,
-     (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid WHERE c.file = r.file AND v.state <> 'suspect' LIMIT 1) IS NOT NULL
+fn candidates() -> String {
+    format!(
+        "SELECT r.used, r.object, r.file, r.size, r.created,
+     (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid WHERE c.file = r.file AND v.state NOT IN {UNREADABLE} LIMIT 1) IS NOT NULL
      AND (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?5) LIMIT 1) IS NULL
      FROM replica r WHERE r.partition = ?1 AND r.state = 'online' AND (r.used, r.object) > (?2, ?3)
-     AND r.used <= ?4 ORDER BY r.used, r.object LIMIT ?6";
+     AND r.used <= ?4 ORDER BY r.used, r.object LIMIT ?6"
+    )
+}
 const FILES_BY_USE: &str = "SELECT used, object, file FROM replica WHERE partition = ?1 AND state = 'online'
      AND (used, object) > (?2, ?3) ORDER BY used, object LIMIT ?4";
 
@@ -59,7 +66,7 @@ impl Store {
         limit: usize,
     ) -> StoreResult<Vec<Candidate>> {
         let params = (partition, after.used.0, after.object.0, until.0, now.0, limit);
-        let mut found = self.all(CANDIDATES, params, |row| {
+        let mut found = self.all(&candidates(), params, |row| {
             let place = WalkPosition { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) };
             Ok(Candidate {
                 place,
@@ -105,9 +112,11 @@ impl Store {
 
     /// Copies of a file on volumes that nobody suspects.
     pub(crate) fn good_copies(&self, file: FileId) -> StoreResult<u32> {
-        let sql = "SELECT count(*) FROM copy c JOIN volume v ON v.vid = c.vid
-                   WHERE c.file = ?1 AND v.state <> 'suspect'";
-        self.one(sql, (file.0,), |row| row.get(0))
+        let sql = format!(
+            "SELECT count(*) FROM copy c JOIN volume v ON v.vid = c.vid
+             WHERE c.file = ?1 AND v.state NOT IN {UNREADABLE}"
+        );
+        self.one(&sql, (file.0,), |row| row.get(0))
     }
 }
 
@@ -126,7 +135,7 @@ mod tests {
         let catalogue = Catalogue::file();
         let store = catalogue.create();
         let plans = [
-            plan(&store, CANDIDATES, ("p", 0i64, 0u64, 9i64, 5i64, 10u64)),
+            plan(&store, &candidates(), ("p", 0i64, 0u64, 9i64, 5i64, 10u64)),
             plan(&store, FILES_BY_USE, ("p", 0i64, 0u64, 10u64)),
             plan(&store, &copying(), ()),
         ];

@@ -1,7 +1,11 @@
 //! Replicas and pins.
 
 use crate::store::{
-    Store, StoreResult, cache::pending::Removal, engine::Row, rows::facility::ids::Sequence, word,
+    Store, StoreResult,
+    cache::pending::Removal,
+    engine::Row,
+    rows::{facility::ids::Sequence, volumes::UNREADABLE},
+    word,
 };
 use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use serde::Deserialize;
@@ -366,7 +370,7 @@ impl Store {
         let sql = format!(
             "SELECT {COLUMNS} FROM replica r WHERE partition = ?1 AND state = 'online' AND (used, object) > (?4, ?5)
              AND EXISTS (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid
-                         WHERE c.file = r.file AND v.state <> 'suspect')
+                         WHERE c.file = r.file AND v.state NOT IN {UNREADABLE})
              AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?2))
              ORDER BY used, object LIMIT ?3"
         );

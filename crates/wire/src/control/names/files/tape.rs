@@ -21,6 +21,13 @@ pub struct Stage {
     pub pin: Option<Millis>,
 }
 
+/// Says what files would wait for if they were staged now. Nothing is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ExplainStage {
+    /// The files.
+    pub paths: Vec<FilePath>,
+}
+
 /// Drops the disk replicas of files that are safe on tape.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evict {
