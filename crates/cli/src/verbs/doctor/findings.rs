@@ -4,7 +4,8 @@ use crate::words::{counted, span};
 use base::{Failure, Millis, Timestamp, units::human_bytes};
 use serde::Serialize;
 use wire::control::{
-    KeyGeneration, KeyState, PartitionInfo, RequestState, Status, TapePhase, VolumeInfo, VolumeState,
+    KeyGeneration, KeyState, OperatorAnswer, PartitionInfo, RequestState, Status, TapePhase, VolumeInfo,
+    VolumeState,
 };
 
 /// Clocks may differ by this: tokens and capabilities end by them, with a minute of patience.
@@ -194,22 +195,26 @@ fn tape(status: &Status) -> Vec<Finding> {
             (None, TapePhase::Stuck) => "it is stuck".to_owned(),
             (None, _) => continue,
         };
-        let next = format!("run `bp admin drive enable {}` once it is repaired", drive.name);
+        let next = format!("run `bp drive up {}` once it is repaired", drive.name);
         found.push(Finding::wrong("tape", format!("drive {} is disabled: {trouble}", drive.name), next));
     }
     found.extend(status.volumes.iter().filter_map(of_volume));
+    for request in status.operator_requests.iter().filter(|one| one.answer == OperatorAnswer::Open) {
+        let what = format!("volume {} is in no library: {}", request.vid, request.reason);
+        let next = format!("put it into one, then run `bp operator done {}`", request.id);
+        found.push(Finding::wrong("tape", what, next));
+    }
     let failed = status.counts.requests_in(RequestState::Failed);
     if failed > 0 {
         let requests = counted(failed, "tape request has", "tape requests have");
         let next = "`bp queue` says why; `bp admin request retry ID` tries again";
         found.push(Finding::wrong("tape", format!("{requests} failed"), next));
     }
-    let is_writable = |state| matches!(state, VolumeState::Blank | VolumeState::Appendable);
     let writable: u64 = status
         .counts
         .volumes
         .iter()
-        .filter(|count| is_writable(count.state))
+        .filter(|count| count.state.is_writable())
         .map(|count| count.volumes)
         .sum();
     if status.counts.all_volumes() > 0 && writable == 0 {

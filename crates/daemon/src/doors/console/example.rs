@@ -53,6 +53,7 @@ pub(crate) fn status() -> Status {
         workers: workers(),
         hosts: hosts(),
         jobs: jobs(),
+        operator_requests: vec![tape::operator_request()],
         counts: counts(),
         restored: None,
     }

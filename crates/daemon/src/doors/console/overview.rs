@@ -4,8 +4,8 @@ use super::words::{Tone, age, bar, clock, count, counted, percent, room_bar};
 use base::units::human_bytes;
 use maud::{Markup, html};
 use wire::control::{
-    HostStatus, JobState, PartitionInfo, PartitionTrouble, Presence, RequestState, Status, TapePhase,
-    VolumeState,
+    HostStatus, JobState, OperatorAnswer, OperatorRequest, PartitionInfo, PartitionTrouble, Presence,
+    RequestState, Status, TapePhase, VolumeState,
 };
 
 /// Lines of the attention list; the rest is counted.
@@ -149,7 +149,7 @@ fn tapes(status: &Status) -> Vec<Trouble> {
     for drive in &status.drives {
         let stuck = (drive.phase == TapePhase::Stuck).then(|| "is stuck".to_owned());
         if let Some(what) = drive.trouble.clone().or(stuck) {
-            let command = Some(format!("bp admin drive enable {}", drive.name));
+            let command = Some(format!("bp drive up {}", drive.name));
             troubles.push(Trouble { thing: format!("drive {}", drive.name), what, command });
         }
     }
@@ -161,6 +161,12 @@ fn tapes(status: &Status) -> Vec<Trouble> {
         };
         let command = Some(command);
         troubles.push(Trouble { thing: format!("volume {}", volume.vid), what, command });
+    }
+    let is_open = |request: &&OperatorRequest| request.answer == OperatorAnswer::Open;
+    for request in status.operator_requests.iter().filter(is_open) {
+        let what = format!("is in no library: {}; load it", request.reason);
+        let command = Some(format!("bp operator done {}", request.id));
+        troubles.push(Trouble { thing: format!("volume {}", request.vid), what, command });
     }
     troubles
 }

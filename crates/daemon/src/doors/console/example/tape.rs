@@ -173,3 +173,18 @@ pub(super) fn requests() -> Vec<RequestInfo> {
     }
     rows
 }
+
+/// A volume that somebody must load.
+pub(super) fn operator_request() -> OperatorRequest {
+    OperatorRequest {
+        id: OperatorRequestId(3),
+        vid: vid(77),
+        place: String::new(),
+        reason: "14 files wait for it".into(),
+        created: ago(1200),
+        answer: OperatorAnswer::Open,
+        answered: None,
+        operator: String::new(),
+        message: String::new(),
+    }
+}
