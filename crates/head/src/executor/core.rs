@@ -1,5 +1,6 @@
 //! The head without a thread: catalogue, volatile knowledge, and the topics that a group of calls changed.
 
+mod drive_live;
 mod urls;
 
 use crate::{
@@ -18,7 +19,8 @@ use crate::{
     trash::TrashPolicy,
     waiters::{Awaited, Changes, WaitHints},
 };
-use base::{Failure, FileId, JobId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
+use base::{Failure, FileId, JobId, Millis, ObjectId, Result, Timestamp, Vid};
+pub(crate) use drive_live::DriveLive;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +35,7 @@ use wire::{
         capability::{CapKeys, Content, NEVER_JOINED},
         token::TokenKey,
     },
-    control::{DiskServer, EventType, PartitionTrouble, Pool, TapePhase},
+    control::{DiskServer, EventType, PartitionTrouble, Pool},
     media::object,
 };
 
@@ -53,37 +55,6 @@ pub struct HeadConfig {
     pub server: DiskServer,
     /// Where objects go.
     pub pool: String,
-}
-
-/// The last report of a drive; lost when the head stops, and sent again.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DriveLive {
-    /// When its tape server spoke of it last.
-    pub(crate) heard: Timestamp,
-    /// In it, or on the way into it.
-    pub(crate) loaded: Option<Vid>,
-    /// On the way out of it, to make room for what is loaded now.
-    pub(crate) leaving: Option<Vid>,
-    pub(crate) phase: Option<TapePhase>,
-    /// An operator says that cartridges were moved: its library is to take the inventory.
-    pub(crate) look: bool,
-    pub(crate) request: Option<RequestId>,
-    pub(crate) bytes_done: u64,
-}
-
-impl DriveLive {
-    /// The drive is ordered to load a volume: from now on no other drive can have it, nor what must leave first.
-    pub(crate) fn order(&mut self, vid: &Vid) {
-        if self.loaded.as_ref() != Some(vid) {
-            self.leaving = self.loaded.replace(vid.clone());
-        }
-    }
-
-    /// The drive says what is in it.
-    pub(crate) fn holds(&mut self, vid: Option<Vid>) {
-        self.loaded = vid;
-        self.leaving = None;
-    }
 }
 
 /// The last report of a disk server about a partition.

@@ -5,7 +5,7 @@
 use crate::control::{
     FileLocality, Locality, StageFile, StageRequestId, StageRequestInfo, StageState, StagedFile,
 };
-use base::Millis;
+use base::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -119,7 +119,7 @@ impl From<StageRequestInfo> for StageStatus {
             created_at: info.created.seconds(),
             // Not optional: before the first file has started it is the time of the request.
             started_at: started.unwrap_or(info.created).seconds(),
-            completed_at: info.completed.map(|at| at.seconds()),
+            completed_at: info.completed.map(Timestamp::seconds),
             files: info.files.into_iter().map(StageFileStatus::from).collect(),
         }
     }
@@ -137,8 +137,8 @@ impl From<StagedFile> for StageFileStatus {
         Self {
             path: file.path,
             state,
-            started_at: file.started.map(|at| at.seconds()),
-            finished_at: file.finished.map(|at| at.seconds()),
+            started_at: file.started.map(Timestamp::seconds),
+            finished_at: file.finished.map(Timestamp::seconds),
             error: file.error,
         }
     }
