@@ -65,6 +65,25 @@ def test_a_cluster_gives_what_this_process_gives(cluster: Cluster, chain: NTuple
     assert there["n"].tolist() == arrays["n"].tolist()
 
 
+def test_lists_are_computed_there_as_here(cluster: Cluster, tmp_path: Path) -> None:
+    ak = pytest.importorskip("awkward")
+    rng = np.random.default_rng(3)
+    places = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for place in places:
+        counts = rng.integers(0, 5, 150_000)
+        jets = ak.unflatten(rng.exponential(30, int(counts.sum())).astype("f4"), counts)
+        pq.write_table(pa.table({"Jet_pt": ak.to_arrow(jets, extensionarray=False), "met": rng.random(150_000)}), place)
+    chain = backplane.ntuple(places).where("count(Jet_pt > 40) >= 1")
+    requests = [
+        HistRequest("Jet_pt[Jet_pt < 60]", bins=30, range=(0, 60), weight="met"),
+        HistRequest("met", range=(0, 1)),
+    ]
+    same(chain.on(cluster).hists(requests), chain.hists(requests))
+    here, there = chain.to_awkward(["Jet_pt"]), chain.on(cluster).to_awkward(["Jet_pt"])
+    assert ak.array_equal(here, there)
+    assert chain.on(cluster).map(lambda chunk: ak.sum(chunk.Jet_pt, axis=None), ["Jet_pt"]) > 0
+
+
 def test_columns_are_found_where_they_were_read(cluster: Cluster, chain: NTuple) -> None:
     here = backplane.cache_use()
     chain.on(cluster).hists(REQUESTS)
@@ -228,3 +247,19 @@ def test_a_worker_that_cannot_start_is_explained(batch: backplane.Facility, ther
         assert "failed" in str(raised.value.hint)
     with pytest.raises(backplane.InvalidError, match="10001 workers"):
         batch.cluster(workers=10_001, directory="/home/me")
+
+
+def test_functions_run_there_as_here(cluster: Cluster, chain: NTuple) -> None:
+    weight = 2.5
+
+    def tally(chunk: Any) -> dict[str, Any]:
+        return {"sum": weight * float(np.sum(chunk["w"])), "lengths": [len(chunk["x"])]}
+
+    assert chain.on(cluster).map(tally, ["x", "w"], library="np") == chain.map(tally, ["x", "w"], library="np")
+    with pytest.raises(ZeroDivisionError):
+        chain.on(cluster).map(lambda _chunk: 1 // 0, ["x"], library="np")
+    values = [0.1 * 3**number for number in range(37)]
+    assert cluster.map_items(lambda value: [value], values) == values
+    assert cluster.map_items(len, []) is None
+    with pytest.raises(TypeError):
+        cluster.map_items(len, [1])

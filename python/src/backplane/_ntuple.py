@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _core
 from ._calls import whole_number
-from ._errors import NotFoundError
+from ._errors import InvalidError, NotFoundError
 from ._patterns import expand_local, is_pattern
 from ._progress import callback
 from ._tables import table_html
 from ._user import this_user
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Sequence
     from typing import SupportsFloat, SupportsIndex, TypeAlias
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ._progress import Progress
+    from .analysis._book import Booked
     from .analysis._engine import Engine, Outcome
 
     Variable: TypeAlias = str | tuple[str, ...]
@@ -85,12 +87,15 @@ class NTuple:
         filters: tuple[str, ...] = (),
         threads: int = 0,
         engine: Engine | None = None,
+        pending: list[weakref.ref[Booked]] | None = None,
     ) -> None:
         self._chain = chain
         self._definitions = definitions
         self._filters = filters
         self._threads = whole_number(threads, "threads")
         self._engine = engine
+        # Those of all n-tuples that were made of one.
+        self._pending: list[weakref.ref[Booked]] = [] if pending is None else pending
 
     @property
     def columns(self) -> dict[str, str]:
@@ -189,7 +194,7 @@ class NTuple:
         NTuple
             Of the same entries.
         """
-        return NTuple(self._chain, self._definitions, self._filters, self._threads, engine)
+        return NTuple(self._chain, self._definitions, self._filters, self._threads, engine, self._pending)
 
     @overload
     def hist(
@@ -297,6 +302,145 @@ class NTuple:
         show = None if partial is None else lambda bins: partial(finish(bins))
         return finish(self._run(progress, show, histograms=wanted).bins)
 
+    def book(
+        self,
+        variable: Variable,
+        *,
+        bins: Bins = 100,
+        range: Ranges | None = None,  # noqa: A002
+        axis: Any = None,
+        where: str | None = None,
+        weight: str | None = None,
+    ) -> Booked:
+        """Fill a histogram later, together with all others that are booked.
+
+        Parameters
+        ----------
+        variable, bins, range, axis, where, weight
+            As in `hist`, for one histogram.
+
+        Returns
+        -------
+        Booked
+            Its `Booked.result` fills all histograms booked on the n-tuple, with whatever cuts, in one pass.
+        """
+        from .analysis._book import Booked
+
+        request = HistRequest(variable, bins, range, axis, where, weight)
+        return Booked(self, request, self._pending)
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        columns: Iterable[str] | None = None,
+        *,
+        library: str = "ak",
+        progress: Progress = None,
+    ) -> Any:
+        """Call a function of your own with a chunk of entries at a time, and add what it returns.
+
+        It runs where the other passes run: here, or on the workers of a cluster.
+
+        Parameters
+        ----------
+        function : callable
+            Of a chunk of the entries that pass the cuts; chunks have some 262,144 entries, and are the same every time.
+        columns : iterable of str, optional
+            Columns, variables or expressions of the chunk; all columns and variables if left out.
+        library : {"ak", "np", "pd"}
+            What a chunk is: an awkward array of records, a dictionary of NumPy arrays, or a pandas data frame.
+        progress : bool or callable, optional
+            As in `hist`.
+
+        Returns
+        -------
+        object
+            What the function returned for all chunks, added in their order by `backplane.analysis.merge`: numbers and
+            histograms are added, dictionaries merged, lists joined. `None` if there is no entry.
+        """
+        from .analysis._chunks import LIBRARIES, ChunkFunction
+
+        if library not in LIBRARIES:
+            raise InvalidError(f"library {library!r} is not one of {', '.join(LIBRARIES)}")
+        named = self._named(columns)
+        called = ChunkFunction(function, tuple(named), library)
+        return self._run(progress, arrays=list(named.values()), function=called).value
+
+    def to_numpy(self, columns: Iterable[str] | None = None, *, progress: Progress = None) -> dict[str, Any]:
+        """Collect values of all entries that pass the cuts as NumPy arrays.
+
+        Parameters
+        ----------
+        columns : iterable of str, optional
+            Columns, variables or expressions; all columns and variables if left out.
+        progress : bool or callable, optional
+            As in `hist`.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            As in `arrays`.
+        """
+        named = self._named(columns)
+        return dict(zip(named, self._run(progress, arrays=list(named.values())).arrays, strict=True))
+
+    def to_awkward(self, columns: Iterable[str] | None = None, *, progress: Progress = None) -> Any:
+        """Do the same as an awkward array.
+
+        Parameters
+        ----------
+        columns, progress
+            As in `to_numpy`.
+
+        Returns
+        -------
+        awkward.Array
+            Of records; what is missing is `None`, but for floats, which are NaN.
+        """
+        from .analysis._chunks import as_chunk
+
+        return as_chunk(self.to_numpy(columns, progress=progress), "ak")
+
+    def to_pandas(self, columns: Iterable[str] | None = None, *, progress: Progress = None) -> Any:
+        """Do the same as a pandas data frame.
+
+        Parameters
+        ----------
+        columns, progress
+            As in `to_numpy`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With a column of pandas' nullable types where values are missing.
+        """
+        from .analysis._chunks import as_chunk
+
+        return as_chunk(self.to_numpy(columns, progress=progress), "pd")
+
+    def to_arrow(self, columns: Iterable[str] | None = None, *, progress: Progress = None) -> Any:
+        """Do the same as an Arrow table.
+
+        Parameters
+        ----------
+        columns, progress
+            As in `to_numpy`.
+
+        Returns
+        -------
+        pyarrow.Table
+            With nulls where values are missing.
+        """
+        from .analysis._chunks import as_table
+
+        return as_table(self.to_numpy(columns, progress=progress))
+
+    def _named(self, columns: Iterable[str] | None) -> dict[str, str]:
+        """Give each of these its expression; all columns and variables if none are named."""
+        known = self.columns
+        wanted = known if columns is None else [columns] if isinstance(columns, str) else columns
+        return {name: _quoted(name) if name in known else name for name in wanted}
+
     def arrays(
         self, exprs: Iterable[str], *, where: str | None = None, progress: Progress = None
     ) -> dict[str, npt.NDArray[Any]]:
@@ -338,7 +482,10 @@ class NTuple:
         definitions = self._definitions if definitions is None else definitions
         filters = self._filters if filters is None else filters
         self._chain.check(definitions, filters, ())
-        return NTuple(self._chain, definitions, filters, self._threads, self._engine)
+        return self._with(definitions, filters)
+
+    def _with(self, definitions: tuple[tuple[str, str], ...], filters: tuple[str, ...]) -> NTuple:
+        return NTuple(self._chain, definitions, filters, self._threads, self._engine, self._pending)
 
 
 def ntuple(places: Places, *, threads: int = 0) -> NTuple:

@@ -30,18 +30,21 @@ class ChunkFunction:
     ----------
     function : callable
         Of one chunk.
+    names : tuple of str
+        How the chunk calls the expressions that are collected for it.
     library : str
         ``"ak"`` for an awkward array of records, ``"np"`` for a dictionary of NumPy arrays, ``"pd"`` for a data frame.
     """
 
     function: Callable[[Any], Any]
+    names: tuple[str, ...]
     library: str
 
     def __bytes__(self) -> bytes:
         # What a user defines in a notebook can be sent by it only.
         import cloudpickle
 
-        data: bytes = cloudpickle.dumps((self.function, self.library))
+        data: bytes = cloudpickle.dumps((self.function, self.names, self.library))
         return data
 
     @classmethod
@@ -60,8 +63,8 @@ class ChunkFunction:
         """
         import cloudpickle
 
-        function, library = cloudpickle.loads(data)
-        return cls(function, library)
+        function, names, library = cloudpickle.loads(data)
+        return cls(function, names, library)
 
 
 def as_chunk(arrays: dict[str, Any], library: str) -> Any:
@@ -90,6 +93,32 @@ def as_chunk(arrays: dict[str, Any], library: str) -> Any:
 
         return awkward.Array({name: _optional(array) for name, array in arrays.items()})
     raise InvalidError(f"library {library!r} is not one of {', '.join(LIBRARIES)}")
+
+
+def as_table(arrays: dict[str, Any]) -> Any:
+    """Make an Arrow table of arrays.
+
+    Parameters
+    ----------
+    arrays : dict of arrays
+        Values by expression.
+
+    Returns
+    -------
+    pyarrow.Table
+        With nulls where values are missing.
+    """
+    import numpy
+    import pyarrow
+
+    def column(array: Any) -> Any:
+        if isinstance(array, numpy.ndarray):
+            return pyarrow.array(array)
+        import awkward
+
+        return awkward.to_arrow(array, extensionarray=False)
+
+    return pyarrow.table({name: column(array) for name, array in arrays.items()})
 
 
 def _filled(array: Any) -> Any:
@@ -147,14 +176,14 @@ def call_on_packets(
         Number of the packet, and what the function returned.
     """
     assert selection.function is not None
-    function, library = selection.function.function, selection.function.library
+    function, names, library = dataclasses.astuple(selection.function)
     packets = [list(group) for _, group in itertools.groupby(row_groups, key=lambda one: one[0])]
 
     def read(packet: list[RowGroups]) -> Any:
         _, _, arrays = chain.run_packets(
             selection.definitions, selection.filters, (), selection.arrays, threads, packet, None
         )
-        named = {name: as_array(*values) for name, values in zip(selection.arrays, arrays, strict=True)}
+        named = {name: as_array(*values) for name, values in zip(names, arrays, strict=True)}
         return as_chunk(named, library)
 
     done, total = 0, sum(entries)

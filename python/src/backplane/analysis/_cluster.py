@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from .._calls import whole_number
 from .._errors import TimeoutExpiredError, UnsupportedError
 from ._engine import Engine, Outcome, reset_engine, set_engine
+from ._merge import merge
 
 if TYPE_CHECKING:
     from typing import Self
@@ -131,6 +132,32 @@ class Cluster(Engine):
         if chain.entries == 0:
             return EMBEDDED.run(chain, selection, threads, progress, partial)
         return Pass(self, Plan(chain, selection), self._homes, progress, partial).run()
+
+    def map_items(
+        self,
+        function: Callable[[Any], Any],
+        items: Iterable[Any],
+        merge: Callable[[Any, Any], Any] = merge,
+    ) -> Any:
+        """Call a function with each of many items on the workers, and add what it returns.
+
+        Parameters
+        ----------
+        function : callable
+            Of one item.
+        items : iterable
+            What to work on.
+        merge : callable, optional
+            Of an earlier and a later result; by type unless given.
+
+        Returns
+        -------
+        object
+            The sum, in an order that does not depend on the workers; `None` of nothing.
+        """
+        from ._items import map_items
+
+        return map_items(self, function, list(items), merge)
 
     def why(self) -> str | None:
         """Say what a cluster without workers waits for.

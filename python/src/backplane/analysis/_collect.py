@@ -105,7 +105,12 @@ class Collector:
         return total[0] if total else None
 
 
-def _joined(pieces: Sequence[npt.NDArray[Any]]) -> Any:
+def _joined(pieces: Sequence[Any]) -> Any:
+    if not isinstance(pieces[0], np.ndarray):
+        # Lists: one part may have missing values where another has none, which awkward tells apart.
+        import awkward
+
+        return awkward.concatenate(pieces)
     if any(isinstance(piece, np.ma.MaskedArray) for piece in pieces):
         masks = np.concatenate([np.ma.getmaskarray(piece) for piece in pieces])
         return np.ma.MaskedArray(np.concatenate([np.asarray(piece) for piece in pieces]), masks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .._errors import InvalidError
@@ -86,6 +86,11 @@ def _unmergeable(first: Any, second: Any, hint: str) -> InvalidError:
 class Nodes:
     """Sums of packets, added as far as they can be.
 
+    Parameters
+    ----------
+    merge : callable
+        Of an earlier and a later value.
+
     Examples
     --------
     >>> nodes = Nodes()
@@ -95,7 +100,8 @@ class Nodes:
     ([(2, 0, [0, 1, 2, 3])], [0, 1, 2, 3])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, merge: Callable[[Any, Any], Any] = merge) -> None:
+        self._merge = merge
         self._nodes: dict[tuple[int, int], Any] = {}
 
     def add(self, level: int, index: int, value: Any) -> None:
@@ -110,7 +116,7 @@ class Nodes:
         """
         while (level, index ^ 1) in self._nodes:
             other = self._nodes.pop((level, index ^ 1))
-            value = merge(other, value) if index & 1 else merge(value, other)
+            value = self._merge(other, value) if index & 1 else self._merge(value, other)
             level, index = level + 1, index >> 1
         self._nodes[level, index] = value
 
@@ -126,4 +132,5 @@ class Nodes:
         object
             The sum; `None` of nothing.
         """
-        return functools.reduce(merge, (value for _, _, value in self), None)
+        values = [value for _, _, value in self]
+        return functools.reduce(self._merge, values) if values else None

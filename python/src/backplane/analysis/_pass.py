@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from distributed import Future
 from distributed.scheduler import KilledWorker
 
-from .._errors import TimeoutExpiredError, UnavailableError
+from .._errors import UnavailableError
 from ._collect import Collector
 from ._engine import PARTIAL_S, Outcome, outcome_of
 from ._plan import Plan
+from ._presence import Presence
 from ._schedule import Schedule, Task
 from ._worker import compute
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from ._cluster import Cluster
     from ._engine import Partial
 
-# How often the list of workers is asked for: so long a new one has nothing to do.
-_WORKERS_S = 0.5
 # How long the loop waits for a result before it looks at everything else.
 _TICK_S = 0.1
 # A result that is on a worker which just died is computed again by Dask; others are not kept waiting for it.
@@ -76,10 +75,10 @@ class Pass:
         self._collector = Collector(plan)
         self._total = sum(plan.entries)
         self._schedule = Schedule(plan.entries, {})
-        self._workers: dict[str, int] = {}
+        self._presence = Presence(cluster)
         self._given: dict[str, _Given] = {}
         self._done: queue.SimpleQueue[Future] = queue.SimpleQueue()
-        self._asked = self._seen = self._shown = float("-inf")
+        self._shown = float("-inf")
         self._name = f"backplane-{uuid.uuid4().hex}"
 
     def run(self) -> Outcome:
@@ -90,12 +89,12 @@ class Pass:
         Outcome
             Of all packets.
         """
-        self._seen = time.monotonic()
         self._look()
         keys = map(self._plan.key, range(len(self._plan)))
         known = ((packet, self._homes.get(key)) for packet, key in enumerate(keys))
         self._schedule = Schedule(
-            self._plan.entries, {packet: home for packet, home in known if home in self._workers and home is not None}
+            self._plan.entries,
+            {packet: home for packet, home in known if home in self._presence.workers and home is not None},
         )
         try:
             while not self._collector.is_complete:
@@ -113,28 +112,14 @@ class Pass:
         return outcome_of(self._collector)
 
     def _look(self) -> None:
-        """Ask which workers there are."""
-        now = time.monotonic()
-        if now - self._asked < _WORKERS_S:
-            return
-        self._asked = now
-        known = self._client.scheduler_info(n_workers=-1)["workers"]
-        self._workers = {address: int(about["nthreads"]) for address, about in known.items()}
-        if self._workers:
-            self._seen = now
-        elif now - self._seen > self._cluster.wait_s:
-            raise TimeoutExpiredError(
-                f"the cluster has had no worker for {self._cluster.wait_s:g} s; {self._collector.entries} of "
-                f"{self._total} entries are done",
-                self._cluster.why() or "look at the scheduler's list of workers, and at what the workers print",
-            )
+        self._presence.look(f"{self._collector.entries} of {self._total} entries are done")
 
     def _hand_out(self) -> None:
         load = Counter(given.worker for given in self._given.values())
-        slots = sum(self._workers.values())
+        slots = sum(self._presence.workers.values())
         # Each has one task more than it can run, so that it never waits for us.
-        for turn in range(max(self._workers.values(), default=0) + 1):
-            for worker, threads in self._workers.items():
+        for turn in range(max(self._presence.workers.values(), default=0) + 1):
+            for worker, threads in self._presence.workers.items():
                 if load[worker] == turn and turn <= threads:
                     task = self._schedule.give(worker, slots) or self._slow_one(worker, load[worker])
                     if task is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from distributed import get_worker
 from distributed.worker import thread_state
@@ -45,24 +44,6 @@ def _stop_if_cancelled() -> Callable[[int, int], None]:
             raise BusyError("cancelled")
 
     return told
-
-
-def call(function: Callable[[Any], Any], item: Any) -> Any:
-    """Call a function with one item.
-
-    Parameters
-    ----------
-    function : callable
-        Of the user.
-    item : object
-        Its argument.
-
-    Returns
-    -------
-    object
-        What it returned.
-    """
-    return function(item)
 
 
 def columns_held() -> dict[str, int]:
