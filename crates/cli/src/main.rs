@@ -21,6 +21,7 @@ mod program;
 mod progress;
 #[cfg(test)]
 mod reference;
+mod shims;
 mod table;
 mod transfer;
 mod verbs;
@@ -62,6 +63,10 @@ fn parse() -> Result<(Cli, verbs::Action), clap::Error> {
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if let Some(program) = words.next().as_deref().and_then(shims::called_as) {
+        return shims::main(program, words.map(|word| word.to_string_lossy().into_owned()).collect());
+    }
     let (cli, action) = match parse() {
         Ok(parsed) => parsed,
         Err(refusal) => return refused(&refusal),

@@ -29,15 +29,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    show(args.id, args.follow, context)
+}
+
+/// Prints what a job prints until it ends.
+pub(crate) fn follow(context: &mut Context, job: JobId) -> Run {
+    show(job, true, context)
+}
+
+fn show(job: JobId, follows: bool, context: &mut Context) -> Run {
     let (mut seen, mut was_told) = (PrintedOutput::default(), false);
     let begun = Instant::now();
     let mut told_state = None;
     loop {
         let PrintedOutput { attempt, after } = seen;
-        let call = FollowJob { job: args.id, attempt, after, more: args.follow };
+        let call = FollowJob { job, attempt, after, more: follows };
         let reply = context.control()?.call_waiting(&call, WAIT_MAX)?;
         if !goes_on(reply.state) && !was_told {
-            return whole(args.id, context);
+            return whole(job, context);
         }
         was_told |= reply.pieces.iter().any(|pieces| !pieces.is_empty());
         seen.show(&reply, context)?;
@@ -45,17 +54,16 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             return Ok(0);
         }
         if told_state != Some(reply.state) && reply.state != JobState::Running {
-            let hint = format!("job {} is {}; `bp why {}` says why", args.id, reply.state.as_str(), args.id);
+            let hint = format!("job {job} is {}; `bp why {job}` says why", reply.state.as_str());
             context.output.aside(&hint)?;
-            if !args.follow {
+            if !follows {
                 // It has printed nothing.
                 return Ok(0);
             }
         }
         told_state = Some(reply.state);
-        if !args.follow && begun.elapsed() > PATIENCE {
-            let what =
-                format!("the worker of job {} does not answer, so its output cannot be shown", args.id);
+        if !follows && begun.elapsed() > PATIENCE {
+            let what = format!("the worker of job {job} does not answer, so its output cannot be shown");
             return Err(Failure::timeout(what).hint("`bp status` shows when it last reported").into());
         }
     }

@@ -50,6 +50,7 @@ pub(crate) mod rmdir;
 pub(crate) mod scan;
 pub(crate) mod settle;
 pub(crate) mod shares;
+pub(crate) mod shims;
 pub(crate) mod stage;
 pub(crate) mod stat;
 pub(crate) mod status;
@@ -103,7 +104,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
         ],
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
-    ("Jobs", verbs![submit, jobs, log, cancel, why]),
+    ("Jobs", verbs![submit, jobs, log, cancel, why, shims]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),

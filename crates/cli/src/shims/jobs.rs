@@ -1,0 +1,125 @@
+//! Asks the facility for jobs, and waits for them.
+
+use super::Shim;
+use crate::{
+    context::Run,
+    waiting::{self, PATIENCE_DEFAULT},
+};
+use base::{ErrorKind, Failure, JobId, Result};
+use wire::control::{JobExit, JobFilter, JobInfo, JobSelection, JobState, Jobs};
+
+/// Jobs that one listing shows: more than a table of people, and than a workflow has.
+pub(crate) const LIMIT: u32 = 100_000;
+
+/// The names of users, of whom some are given by number; unknown ones are said and passed over.
+pub(crate) fn owners(shim: &mut Shim, users: &[String]) -> Vec<String> {
+    let mut owners = Vec::new();
+    for user in users {
+        let known = match user.parse::<u32>() {
+            Ok(number) => nix::unistd::User::from_uid(number.into()).ok().flatten().map(|user| user.name),
+            Err(_) => nix::unistd::User::from_name(user).ok().flatten().map(|user| user.name),
+        };
+        match known {
+            Some(name) => owners.push(name),
+            // Users of the facility need not be users of this host.
+            None if user.parse::<u32>().is_err() && user == shim.context.user() => owners.push(user.clone()),
+            None => shim.error(&format!("Invalid user: {user}")),
+        }
+    }
+    owners
+}
+
+/// The jobs that are asked for.
+///
+/// A head of an older version passes over what it does not know of the call; what is cancelled must not depend on that.
+pub(crate) fn list(shim: &mut Shim, call: Jobs) -> Result<Vec<JobInfo>> {
+    let mut found = shim.call(&call)?.jobs;
+    found.retain(|job| is_selected(&call.select, job) && is_in(&call.filter, job));
+    Ok(found)
+}
+
+/// Whether one of the selections names a job, or there are none.
+fn is_selected(select: &[JobSelection], job: &JobInfo) -> bool {
+    select.is_empty() || select.iter().any(|one| names(one, job))
+}
+
+/// Whether a selection names a job.
+pub(crate) fn names(select: &JobSelection, job: &JobInfo) -> bool {
+    match (select.indices.as_slice(), job.array) {
+        ([], None) => select.job == job.id,
+        ([], Some(element)) => select.job == element.array || select.job == job.id,
+        (indices, Some(element)) => {
+            select.job == element.array && indices.iter().any(|range| range.contains(element.index))
+        }
+        (_, None) => false,
+    }
+}
+
+/// Whether a filter leaves a job, but for the time.
+pub(crate) fn is_in(filter: &JobFilter, job: &JobInfo) -> bool {
+    let one = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
+    (filter.states.is_empty() || filter.states.contains(&job.state))
+        && one(&filter.owners, &job.owner)
+        && one(&filter.names, &job.spec.name)
+        && one(&filter.queues, &job.queue)
+}
+
+/// All jobs and elements of a selection; empty if there is no such job.
+pub(crate) fn of(shim: &mut Shim, select: &[JobSelection]) -> Result<Vec<JobInfo>> {
+    let call = Jobs { select: select.to_vec(), elements: true, limit: Some(LIMIT), ..Jobs::default() };
+    match list(shim, call) {
+        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+/// Those jobs of a selection that exist.
+pub(crate) fn existing(shim: &mut Shim, select: &[JobSelection]) -> Result<Vec<JobInfo>> {
+    match list(shim, Jobs { select: select.to_vec(), elements: true, limit: Some(LIMIT), ..Jobs::default() })
+    {
+        // One that is gone must not hide the others.
+        Err(failure) if failure.kind == ErrorKind::NotFound && select.len() > 1 => {
+            let mut found = Vec::new();
+            for one in select {
+                found.extend(of(shim, std::slice::from_ref(one))?);
+            }
+            Ok(found)
+        }
+        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+/// Whether there are such jobs.
+pub(crate) fn is_known(shim: &mut Shim, select: &[JobSelection]) -> Result<bool> {
+    Ok(!of(shim, select)?.is_empty())
+}
+
+/// Waits until a job, or every element of an array, is over. The exit code is the highest of theirs.
+pub(crate) fn wait(shim: &mut Shim, job: JobId) -> Run {
+    let ids: Vec<JobId> = of(shim, &[job.into()])?.iter().map(|job| job.id).collect();
+    loop {
+        let waited =
+            waiting::silently(&mut shim.context, |context| waiting::jobs(context, &ids, PATIENCE_DEFAULT));
+        match waited {
+            Ok(reply) => return Ok(reply.jobs.iter().map(code).max().unwrap_or(0)),
+            // The facility may have been restarted meanwhile; this call waits for it.
+            Err(crate::context::Stop::Failed(Failure {
+                kind: ErrorKind::Unavailable | ErrorKind::Io,
+                ..
+            })) => {
+                shim.context.forget_facility();
+                of(shim, &[job.into()])?;
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+}
+
+/// The code with which a command ends that has waited for the job.
+pub(crate) fn code(job: &JobInfo) -> u8 {
+    if job.state == JobState::Done {
+        return 0;
+    }
+    job.exit.as_ref().and_then(JobExit::shell_code).filter(|code| *code > 0).unwrap_or(1)
+}
