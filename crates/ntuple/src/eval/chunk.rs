@@ -13,7 +13,7 @@ use super::{
 use crate::{
     column::{Array, Values, with_values},
     fill::{Axis, add},
-    simd::Kernel,
+    simd::{Kernel, dispatch},
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,7 +64,15 @@ impl RowGroup<'_> {
         if passed > 0 {
             self.bank.body.run(&variant.body, &Inputs::flat(arrays), rows);
             let keep = (!is_packed && passed < count).then_some(&mask[..count]);
-            fill_all(&variant.fills, self.counters, self.scratch, &self.bank.body, arrays, rows, keep);
+            dispatch(FillAll {
+                fills: &variant.fills,
+                counters: self.counters,
+                scratch: self.scratch,
+                body: &self.bank.body,
+                arrays,
+                rows,
+                keep,
+            });
             for (values, array) in self.out.iter_mut().zip(&variant.arrays) {
                 append(&mut values.array, array.value, &self.bank.body, arrays, rows);
                 if let (Some(present), Some(value)) = (&mut values.present, array.present) {
@@ -99,16 +107,26 @@ pub(super) fn write_mask(
     }
 }
 
+/// Fills histograms with the rows of a chunk for which `keep` holds. A kernel of its own, as programs are.
+pub(super) struct FillAll<'a> {
+    pub(super) fills: &'a [CompiledFill],
+    pub(super) counters: &'a mut [Counters],
+    pub(super) scratch: &'a mut Scratch,
+    pub(super) body: &'a Registers,
+    pub(super) arrays: &'a Arrays,
+    pub(super) rows: Rows<'a>,
+    pub(super) keep: Option<&'a [u8]>,
+}
+
+impl Kernel for FillAll<'_> {
+    #[inline(always)]
+    fn run(self) {
+        fill_all(self);
+    }
+}
+
 #[inline(always)]
-pub(super) fn fill_all(
-    fills: &[CompiledFill],
-    counters: &mut [Counters],
-    scratch: &mut Scratch,
-    body: &Registers,
-    arrays: &Arrays,
-    rows: Rows<'_>,
-    keep: Option<&[u8]>,
-) {
+fn fill_all(FillAll { fills, counters, scratch, body, arrays, rows, keep }: FillAll<'_>) {
     let Scratch { cut: own, indices, bins, floats, .. } = scratch;
     let n = rows.count;
     for fill in fills {

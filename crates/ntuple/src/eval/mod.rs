@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
             Some(phases) => {
                 let results = Results { counters, scratch, arrays: &mut out, counts: &mut counts };
                 let state = &mut bank.jagged;
-                dispatch(JaggedGroup { phases, state, results, arrays, rows, is_cancelled });
+                JaggedGroup { phases, state, results, arrays, rows, is_cancelled }.run();
             }
         }
         let mut weights = Vec::new();

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     column::{Array, Values, with_values},
     expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary, is_sure_radius},
+    simd::{Kernel, dispatch},
 };
 use std::sync::Arc;
 
@@ -67,6 +68,22 @@ fn values(arrays: &Arrays, column: usize) -> &Values {
     arrays[column].as_ref().expect("every column that the plan reads was decoded")
 }
 
+struct Run<'a> {
+    registers: &'a mut Registers,
+    program: &'a Program,
+    inputs: &'a Inputs<'a>,
+    rows: Rows<'a>,
+}
+
+impl Kernel for Run<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for instruction in &self.program.instructions {
+            self.registers.step(*instruction, self.inputs, self.rows);
+        }
+    }
+}
+
 impl Registers {
     pub(super) fn new(program: &Program) -> Self {
         Self {
@@ -87,11 +104,10 @@ impl Registers {
     }
 
     /// Runs all of `program` on the rows of one chunk.
-    #[inline(always)]
+    ///
+    /// A kernel of its own: drawn into each of its callers, it would be most of the time that this crate takes to compile.
     pub(super) fn run(&mut self, program: &Program, inputs: &Inputs<'_>, rows: Rows<'_>) {
-        for instruction in &program.instructions {
-            self.step(*instruction, inputs, rows);
-        }
+        dispatch(Run { registers: self, program, inputs, rows });
     }
 
     #[inline(always)]

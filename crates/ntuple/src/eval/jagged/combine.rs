@@ -32,13 +32,11 @@ struct Next {
 
 impl Block {
     /// Begins with the first combination.
-    #[inline(always)]
     pub(super) fn begin(&mut self) {
         self.next = Next::default();
     }
 
     /// Fills the block with the combinations that come next, of `count` entries; false if there are no more.
-    #[inline(always)]
     pub(super) fn fill(&mut self, rows: &StepRows, lists: &[Lists], buffers: &Buffers, count: usize) -> bool {
         let StepRows::Combination(kind, parts) = rows else { return false };
         let mask = |slot: Option<Slot>| slot.map(|Slot(slot)| &buffers.masks[slot as usize][..]);
@@ -66,7 +64,6 @@ impl Block {
         !self.entries.is_empty()
     }
 
-    #[inline(always)]
     fn pairs(&mut self) {
         let count = self.elements[0].len();
         while self.next.heads[0] + 1 < count {
@@ -79,7 +76,6 @@ impl Block {
         self.next_entry();
     }
 
-    #[inline(always)]
     fn triples(&mut self) {
         let count = self.elements[0].len();
         while self.next.heads[0] + 2 < count {
@@ -97,7 +93,6 @@ impl Block {
         self.next_entry();
     }
 
-    #[inline(always)]
     fn product(&mut self) {
         while self.next.heads[0] < self.elements[0].len() {
             if !self.take(1, 1) {
@@ -109,14 +104,12 @@ impl Block {
         self.next_entry();
     }
 
-    #[inline(always)]
     fn next_entry(&mut self) {
         self.next = Next { entry: self.next.entry + 1, ..Next::default() };
     }
 
     /// Adds the rows that combine the first `heads` elements with each of those that come last, as far as there is room;
     /// whether that was all of them.
-    #[inline(always)]
     fn take(&mut self, heads: usize, list: usize) -> bool {
         let last = &self.elements[list][self.next.last..];
         let count = last.len().min(CHUNK_ROWS - self.entries.len());
@@ -132,7 +125,6 @@ impl Block {
 }
 
 /// The elements of the list of `entry` for which the truth value in `mask` holds.
-#[inline(always)]
 fn elements(out: &mut Vec<u32>, list: &Lists, mask: Option<&[u8]>, entry: usize) {
     out.clear();
     let (start, end) = (list.offsets[entry], list.offsets[entry + 1]);
@@ -143,7 +135,6 @@ fn elements(out: &mut Vec<u32>, list: &Lists, mask: Option<&[u8]>, entry: usize)
 }
 
 /// Adds to `counts`, one for each row of the parent, the combinations that belong to it.
-#[inline(always)]
 pub(super) fn count_combinations(
     counts: &mut [i64],
     block: &mut Block,

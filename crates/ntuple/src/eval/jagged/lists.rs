@@ -12,7 +12,6 @@ use crate::{
 use std::sync::Arc;
 
 /// Makes the lists of all domains that `phase` uses.
-#[inline(always)]
 pub(super) fn fill_lists(lists: &mut Vec<Lists>, phase: &Phase, arrays: &Arrays, rows: Rows<'_>) {
     let most = phase.lists.iter().map(|(domain, _)| domain.index() + 1).max().unwrap_or(0);
     if lists.len() < most {
@@ -29,13 +28,11 @@ pub(super) fn fill_lists(lists: &mut Vec<Lists>, phase: &Phase, arrays: &Arrays,
 }
 
 /// Offsets of a column of lists, which the plan reads.
-#[inline(always)]
 pub(super) fn offsets(arrays: &Arrays, column: usize) -> &[u32] {
     let values = arrays[column].as_ref().expect("every column that the plan reads was decoded");
     values.offsets.as_ref().expect("a column of lists has offsets")
 }
 
-#[inline(always)]
 fn from_column(list: &mut Lists, offsets: &[u32], rows: Rows<'_>) {
     list.offsets.clear();
     match rows.picked {
@@ -60,7 +57,6 @@ fn from_column(list: &mut Lists, offsets: &[u32], rows: Rows<'_>) {
     number_entries(list);
 }
 
-#[inline(always)]
 fn number_entries(list: &mut Lists) {
     list.entries.clear();
     list.entries.resize(list.len(), 0);
@@ -71,7 +67,6 @@ fn number_entries(list: &mut Lists) {
     }
 }
 
-#[inline(always)]
 fn join(list: &mut Lists, first: &Lists, second: &Lists) {
     list.offsets.clear();
     list.offsets.extend(first.offsets.iter().zip(&second.offsets).map(|(a, b)| a + b));
@@ -84,7 +79,6 @@ fn join(list: &mut Lists, first: &Lists, second: &Lists) {
 }
 
 /// Copies the elements of the entries that passed, for each column of lists that `phase` reads.
-#[inline(always)]
 pub(super) fn copy_columns(
     local: &mut Vec<Option<Arc<Values>>>,
     phase: &Phase,
@@ -132,7 +126,6 @@ fn fresh<'a>(place: &'a mut Option<Arc<Values>>, like: &Array) -> &'a mut Values
     place.as_mut().and_then(Arc::get_mut).expect("it was made here")
 }
 
-#[inline(always)]
 fn copy_ranges(out: &mut Array, from: &Array, ranges: impl Iterator<Item = std::ops::Range<usize>>) {
     macro_rules! copy {
         ($out:expr, $from:expr) => {{

@@ -10,14 +10,14 @@ use crate::{
     column::Values,
     eval::{
         CHUNK_ROWS, Counters, Scratch,
-        chunk::fill_all,
+        chunk::FillAll,
         inputs::{Buffers, Inputs, Lists},
         kernels::Rows,
         program::Slot,
         registers::{Arrays, Registers},
     },
     expr::Domain,
-    simd::Kernel,
+    simd::{Kernel, dispatch},
 };
 use std::sync::{
     Arc,
@@ -91,9 +91,9 @@ pub(in crate::eval) struct JaggedGroup<'w> {
     pub(in crate::eval) is_cancelled: &'w AtomicBool,
 }
 
-impl Kernel for JaggedGroup<'_> {
-    #[inline(always)]
-    fn run(mut self) {
+impl JaggedGroup<'_> {
+    /// Computes it.
+    pub(in crate::eval) fn run(mut self) {
         let mut start = 0;
         while start < self.rows && !self.is_cancelled.load(Ordering::Relaxed) {
             let count = self.chunk_entries(start);
@@ -101,9 +101,7 @@ impl Kernel for JaggedGroup<'_> {
             start += count;
         }
     }
-}
 
-impl JaggedGroup<'_> {
     /// Entries of the chunk that begins at `start`.
     fn chunk_entries(&self, start: usize) -> usize {
         let mut count = (self.rows - start).min(CHUNK_ROWS);
@@ -118,7 +116,6 @@ impl JaggedGroup<'_> {
         count
     }
 
-    #[inline(always)]
     fn chunk(&mut self, start: usize, count: usize) {
         let mut is_picked = false;
         let mut left = count;
@@ -149,7 +146,6 @@ impl JaggedGroup<'_> {
     }
 }
 
-#[inline(always)]
 fn run_phase(
     phase: &Phase,
     state: &mut PhaseState,
@@ -176,7 +172,6 @@ fn run_phase(
     shared.local = local;
 }
 
-#[inline(always)]
 fn run_step(
     step: &Step,
     number: usize,
@@ -227,7 +222,6 @@ fn run_step(
     finish(step, buffers, fresh);
 }
 
-#[inline(always)]
 fn count_rows(
     step: &Step,
     fresh: &mut Buffers,
@@ -251,7 +245,6 @@ fn count_rows(
 }
 
 /// Makes what the step computed known to later ones.
-#[inline(always)]
 fn finish(step: &Step, buffers: &mut Buffers, fresh: &mut Buffers) {
     let kept = step.keeps.iter().map(|(_, kept)| *kept);
     let kept = kept.chain(step.reductions.iter().map(|sink| sink.kept));
@@ -285,31 +278,47 @@ struct Runner<'r, 'w> {
 }
 
 impl Runner<'_, '_> {
-    #[inline(always)]
     fn block(&mut self, inputs: Inputs<'_>, rows: Rows<'_>, parents: &[u32]) {
-        let step = self.step;
-        self.registers.run(&step.program, &inputs, rows);
-        let taken = Taken { registers: self.registers, inputs, rows, parents };
+        dispatch(OneBlock { runner: self, inputs, rows, parents });
+    }
+}
+
+/// One block of a step. Only this is compiled for wide vectors: what stands around it moves no values.
+struct OneBlock<'b, 'r, 'w> {
+    runner: &'b mut Runner<'r, 'w>,
+    inputs: Inputs<'b>,
+    rows: Rows<'b>,
+    parents: &'b [u32],
+}
+
+impl Kernel for OneBlock<'_, '_, '_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { runner, inputs, rows, parents } = self;
+        let step = runner.step;
+        runner.registers.run(&step.program, &inputs, rows);
+        let taken = Taken { registers: runner.registers, inputs, rows, parents };
         for (value, kept) in &step.keeps {
-            keep(self.fresh, *value, *kept, &taken);
+            keep(runner.fresh, *value, *kept, &taken);
         }
         for sink in &step.reductions {
-            reduce(self.fresh, sink, &taken, self.space);
+            reduce(runner.fresh, sink, &taken, runner.space);
         }
-        let lists = self.step.part_lists();
-        for (sink, state) in step.picks.iter().zip(self.picked.iter_mut()) {
-            pick(self.fresh, sink, state, &taken, self.space, &lists);
+        let lists = step.part_lists();
+        for (sink, state) in step.picks.iter().zip(runner.picked.iter_mut()) {
+            pick(runner.fresh, sink, state, &taken, runner.space, &lists);
         }
-        let Results { counters, scratch, arrays, counts } = &mut *self.results;
+        let Results { counters, scratch, arrays, counts } = &mut *runner.results;
         if !step.fills.is_empty() {
-            fill_all(&step.fills, counters, scratch, taken.registers, inputs.columns, rows, None);
+            let (fills, body) = (&step.fills[..], taken.registers);
+            dispatch(FillAll { fills, counters, scratch, body, arrays: inputs.columns, rows, keep: None });
         }
         for sink in &step.arrays {
             let counts = counts[sink.number].as_mut().map(|counts| {
-                let before = counts.len() - self.of;
+                let before = counts.len() - runner.of;
                 &mut counts[before..]
             });
-            collect(&mut arrays[sink.number], counts, sink, &taken, self.space);
+            collect(&mut arrays[sink.number], counts, sink, &taken, runner.space);
         }
     }
 }

@@ -30,7 +30,6 @@ pub(super) struct Taken<'a> {
 }
 
 /// Prepares the slots of `step` for `rows` rows of its own and `parents` rows of its parent.
-#[inline(always)]
 pub(super) fn prepare(
     step: &Step,
     fresh: &mut Buffers,
@@ -80,7 +79,6 @@ fn refill<T: Copy>(values: &mut Vec<T>, count: usize, value: T) {
     values.resize(count, value);
 }
 
-#[inline(always)]
 fn reserve(fresh: &mut Buffers, kept: Kept, rows: usize) {
     match kept {
         Kept::Float(Slot(slot)) => refill(&mut fresh.floats[slot as usize], rows, 0.0),
