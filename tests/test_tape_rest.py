@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -367,3 +368,84 @@ def test_scopes_of_a_token(tape: Facility) -> None:
     assert curl(tape, "GET", "/.well-known/wlcg-tape-rest-api", None, "")[0] == 200
     code, text = curl(tape, "POST", f"{V1}/archiveinfo", one, "")
     assert (code, json.loads(text)["status"]) == (401, 401)
+
+
+# Operators
+
+
+def test_a_drive_that_is_down_gives_its_volume_back(make_facility: MakeFacility) -> None:
+    facility = make_facility(drives=1)
+    facility.up()
+    facility.put_bytes(b"x", "/f")
+    facility.bp("archive", "--wait", "/f")
+    (drive,) = facility.status()["drives"]
+    facility.wait_until("the session has ended", lambda: facility.status()["drives"][0]["phase"] == "idle")
+    assert facility.status()["drives"][0]["vid"]
+    facility.bp("drive", "down", drive["name"], "--reason", "cleaning")
+    facility.wait_until("the volume is put away", lambda: not facility.status()["drives"][0]["vid"])
+    assert "cleaning" in facility.bp("drive", "list").out
+    facility.bp("evict", "/f")
+    assert "cleaning" in facility.bp("stage", "--explain", "/f").out
+    assert facility.status()["requests"] == []
+    facility.kill()
+    facility.up()
+    facility.bp("stage", "/f")
+    assert "cleaning" in facility.bp("why", "/f").out
+    facility.bp("drive", "up", drive["name"])
+    facility.bp("wait", "/f")
+
+
+def test_a_volume_that_is_in_no_library_is_loaded_by_hand(tape: Facility) -> None:
+    """It is put where the library finds it, or those who wait are told why it is not."""
+    vid = tape.stat("/tape")["copies"][0]["vid"]
+    tape.wait_until("idle drives", lambda: all(drive["phase"] == "idle" for drive in tape.status()["drives"]))
+    tape.down()
+    cartridge = tape.cartridge(vid)
+    shelf = tape.directory.parent / cartridge.name
+    cartridge.rename(shelf)
+    tape.up()
+    number = stage(tape, "/tape")
+    tape.wait_until("the operator is asked", lambda: "operator_requests" in tape.status())
+    (asked,) = tape.bp_json("operator", "list")
+    assert (asked["vid"], asked["answer"], asked["reason"]) == (vid, "open", "1 file waits for it")
+    assert "operator" in tape.bp("why", "/tape").out
+    assert localities(tape, "/tape") == {"/tape": "UNAVAILABLE"}
+    assert f"bp operator done {asked['id']}" in tape.bp("doctor", check=False).text
+    tape.kill()
+    tape.up()
+    shelf.rename(_free_slot(tape) / shelf.name)
+    tape.bp("operator", "done", str(asked["id"]))
+    assert wait(tape, number)["files"][0]["state"] == "COMPLETED"
+    assert tape.bp_json("operator", "list") == []
+    # And once more: this time it cannot be had.
+    tape.down()
+    tape.cartridge(vid).rename(shelf)
+    tape.up()
+    number = stage(tape, "/other")
+    tape.wait_until("the operator is asked", lambda: bool(tape.bp_json("operator", "list")))
+    (again,) = tape.bp_json("operator", "list")
+    tape.bp("operator", "cancel", str(again["id"]), "--message", "eaten by mice")
+    (file,) = wait(tape, number)["files"]
+    assert (file["state"], "eaten by mice" in file["error"]) == ("FAILED", True), file
+    assert "eaten by mice" in tape.bp_fails("wait", "/other").err
+
+
+def _free_slot(facility: Facility) -> Path:
+    """Find a slot of the library without a cartridge."""
+    slots = (facility.directory / "tape").glob("*/slot/*")
+    return next(slot for slot in sorted(slots) if not list(slot.glob("*.aws")))
+
+
+def test_a_write_protected_cartridge_is_read_only(tape: Facility) -> None:
+    vid = tape.stat("/tape")["copies"][0]["vid"]
+    tape.wait_until("idle drives", lambda: all(drive["phase"] == "idle" for drive in tape.status()["drives"]))
+    tape.down()
+    tape.cartridge(vid).chmod(0o444)
+    tape.up()
+    tape.expect_log("tape session ended early|tape request failed")
+    tape.put_bytes(b"new", "/new")
+    tape.bp("archive", "--wait", "/new")
+    assert tape.stat("/new")["copies"][0]["vid"] != vid
+    assert (tape.volume(vid)["state"], "write-protected" in tape.volume(vid)["reason"]) == ("read_only", True)
+    tape.bp("stage", "--wait", "/tape")
+    assert tape.read("/tape") == b"tape"

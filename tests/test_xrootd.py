@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,6 +140,47 @@ def test_what_staged_a_file_lets_go_of_it(xrootd: Facility, sample: Path) -> Non
     fs(xrootd, "prepare", "-a", staged, "/file")
     xrootd.bp("evict", "/file")
     assert xrootd.state("/file") == "nearline"
+
+
+def query_prepare(xrootd: Facility, prepared: str, *paths: str) -> dict[str, Any]:
+    """Ask for the state of staged files; by path what is told of each."""
+    told = json.loads(fs(xrootd, "query", "prepare", prepared, *paths))
+    assert told["request_id"] == prepared
+    return {entry.pop("path"): entry for entry in told["responses"]}
+
+
+def test_the_state_of_a_prepare(xrootd: Facility, sample: Path) -> None:
+    """`xrdfs query prepare` prints what clients of tape systems read, and stat has the flags that FTS looks at."""
+    put(xrootd, sample, "/file")
+    put(xrootd, sample, "/disk")
+    xrootd.archive_and_evict("/file")
+    vid = xrootd.stat("/file")["copies"][0]["vid"]
+    xrootd.bp("volume", "set", "disabled", vid)
+    prepared = fs(xrootd, "prepare", "-s", "/file").strip()
+    told = query_prepare(xrootd, prepared, "/file", "/disk", "/missing")
+    asked = int(told["/file"].pop("req_time"))
+    assert asked == int(prepared.rpartition(":")[2], 16) // 1000
+    assert told["/file"] == {
+        "path_exists": True, "on_tape": True, "online": False, "requested": True, "has_reqid": True, "error_text": "",
+    }  # fmt: skip
+    assert told["/disk"] == {
+        "path_exists": True, "on_tape": False, "online": True, "requested": False, "has_reqid": False, "req_time": "",
+        "error_text": "",
+    }  # fmt: skip
+    assert (told["/missing"]["path_exists"], told["/missing"]["error_text"]) == (False, "/missing does not exist")
+    assert not query_prepare(xrootd, "nobody:1", "/file")["/file"]["has_reqid"]
+    flags = fs(xrootd, "stat", "/file")
+    assert "Offline" in flags
+    assert "BackUpExists" in flags
+    fs(xrootd, "prepare", "-a", prepared, "/file")
+    assert not query_prepare(xrootd, prepared, "/file")["/file"]["requested"]
+    xrootd.bp("volume", "set", "appendable", vid)
+    prepared = fs(xrootd, "prepare", "-s", "/file").strip()
+    xrootd.bp("wait", "/file")
+    assert query_prepare(xrootd, prepared, "/file")["/file"]["online"]
+    flags = fs(xrootd, "stat", "/file")
+    assert "Offline" not in flags
+    assert "BackUpExists" in flags
 
 
 def test_gfal_evict_lets_go_of_its_own_pin(xrootd: Facility, sample: Path) -> None:

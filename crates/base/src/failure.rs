@@ -75,6 +75,8 @@ pub enum Cause {
     RequestOfAnother,
     /// Another user or a job waits for the tape request, too.
     RequestNeeded,
+    /// The cartridge is write-protected.
+    WriteProtected,
     /// A cause that this version does not know.
     #[serde(other)]
     Other,

@@ -1,6 +1,6 @@
 //! A failure of a tape session, and the component that caused it.
 
-use base::{ErrorKind, Failure};
+use base::{Cause, ErrorKind, Failure};
 use std::fmt;
 use wire::control::Blame;
 
@@ -22,6 +22,7 @@ impl Fault {
     /// A drive or changer said so. What it found on the medium is the volume's fault, anything else is its own.
     pub fn of_drive(failure: Failure) -> Self {
         let blame = match failure.kind {
+            _ if failure.cause == Some(Cause::WriteProtected) => Blame::Volume,
             ErrorKind::Corrupt | ErrorKind::NoSpace | ErrorKind::Unsupported => Blame::Volume,
             _ => Blame::Drive,
         };

@@ -5,7 +5,7 @@ use crate::{
     virtual_drive::DriveOptions,
     virtual_library::Lock,
 };
-use base::{Failure, Result, Vid};
+use base::{Cause, Failure, Result, Vid};
 use std::{
     fs::File,
     os::unix::fs::{FileExt, MetadataExt},
@@ -23,6 +23,8 @@ pub(crate) struct Image {
     path: PathBuf,
     /// Locked, so that the changer leaves it where it is.
     lock: Lock,
+    /// Nobody may write the file: the tab of a cartridge.
+    is_protected: bool,
     options: DriveOptions,
     /// Every whole object of the image, in order, the buffered ones too.
     index: Vec<Object>,
@@ -45,7 +47,10 @@ impl Image {
         let io = |what: &str, cause: &std::io::Error| {
             Failure::io(format!("volume {vid}: {what} {}", base::tail(path)), cause)
         };
-        let file = File::options().read(true).write(true).open(path).map_err(|cause| io("open", &cause))?;
+        let mode = path.metadata().map_err(|cause| io("look at", &cause))?.mode();
+        let is_protected = mode & 0o222 == 0;
+        let file = File::options().read(true).write(!is_protected).open(path);
+        let file = file.map_err(|cause| io("open", &cause))?;
         let busy = || {
             Failure::busy(format!("volume {vid} is being moved or used by another process"))
                 .hint("try again when it is done")
@@ -62,6 +67,7 @@ impl Image {
             vid,
             path: path.to_owned(),
             lock,
+            is_protected,
             options,
             index: scan.objects,
             at: 0,
@@ -201,6 +207,11 @@ impl Image {
     /// Returns the object, with the last chunk of the one before it: the back link it needs.
     fn begin_write(&mut self, length: u32, bytes: u64) -> Result<Object> {
         self.usable()?;
+        if self.is_protected {
+            return Err(Failure::permission(format!("volume {} is write-protected", self.vid))
+                .because(Cause::WriteProtected)
+                .hint("files on it can be read; write elsewhere, or lift the protection"));
+        }
         let offset = self.index.get(self.at).map_or(self.end(), |object| object.offset);
         if offset.saturating_add(bytes) > self.options.capacity_bytes {
             let capacity = self.options.capacity_bytes;

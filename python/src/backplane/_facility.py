@@ -25,6 +25,7 @@ from ._errors import (
 from ._file import FacilityFile, Mode
 from ._jobs import JobVerbs
 from ._ntuple import NTuple
+from ._staging import stage_futures
 from ._tables import Record, Table, record_html
 from ._transfers import TransferVerbs
 from ._user import this_user
@@ -32,6 +33,8 @@ from ._waiting import WaitProgress, bring_online
 from .analysis._cluster import WAIT_S
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from typing_extensions import Buffer
 
     from ._executor import JobExecutor
@@ -292,6 +295,31 @@ class Facility(TransferVerbs, JobVerbs):
         pin = None if pin_s is None else round(float(pin_s) * 1000)
         files = self._files("stage", paths, pin=pin)
         return self._await(files, "online", wait_s)
+
+    def stage_futures(self, paths: str | Iterable[str], *, pin_s: float | None = None) -> dict[str, Future[str]]:
+        """Ask for disk replicas of files, and be told of each when it is there.
+
+        Parameters
+        ----------
+        paths : str or iterable of str
+            Absolute paths.
+        pin_s : float, optional
+            Keep the replicas for this long.
+
+        Returns
+        -------
+        dict of str to concurrent.futures.Future
+            By path. The result of a future is its path; a file that cannot be staged is its exception. One that is
+            cancelled is not waited for any more; its recall goes on.
+
+        Examples
+        --------
+        >>> facility.write_bytes("/data/staged", b"here")
+        >>> [future.result(60) for future in facility.stage_futures("/data/staged").values()]
+        ['/data/staged']
+        """
+        pin = None if pin_s is None else round(float(pin_s) * 1000)
+        return stage_futures(self._call, [paths] if isinstance(paths, str) else list(paths), pin)
 
     def archive(self, paths: str | Iterable[str], *, wait_s: float = 0.0) -> list[dict[str, Any]]:
         """Ask for tape copies of files.

@@ -104,6 +104,8 @@ pub(crate) struct Live {
     pub(crate) outputs: batch::Outputs,
     /// Disk servers that a client could not reach, and until when others are preferred.
     pub(crate) avoided: BTreeMap<String, Timestamp>,
+    /// Volumes that an operator has loaded, as they say, and when: a library is to find them.
+    pub(crate) loads_awaited: BTreeMap<Vid, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.
     pub(crate) surveys_due: BTreeMap<Vid, Timestamp>,
     /// Objects that disk servers are adopting, by partition.

@@ -39,6 +39,8 @@ fn missing(view: &View) -> BTreeMap<&Vid, u64> {
 /// Asks for what is missing, and withdraws what is not.
 pub(super) fn ask_for_missing(core: &mut Core, view: &View, now: Timestamp) -> Result<()> {
     let mut missing = missing(view);
+    // What was found, or not within its time, is asked for again when it is missing.
+    core.live.loads_awaited.retain(|vid, done| missing.contains_key(vid) && now - *done < FOUND_WITHIN);
     let known = core.store.operator_requests(OPERATOR_REQUESTS_MAX)?;
     let open = known.iter().filter(|request| request.answer == OperatorAnswer::Open);
     if missing.is_empty() && open.clone().next().is_none() {
@@ -54,13 +56,8 @@ pub(super) fn ask_for_missing(core: &mut Core, view: &View, now: Timestamp) -> R
             answered(core, request, answer, ("", &message), now)?;
         }
     }
-    let is_awaited = |vid: &Vid| {
-        let just_now = |one: &&OperatorRequest| one.answered.is_some_and(|then| now - then < FOUND_WITHIN);
-        let mut done = known.iter().filter(|one| one.answer == OperatorAnswer::Done && one.vid == *vid);
-        done.any(|one| just_now(&one))
-    };
     for (vid, files) in missing.into_iter().take(OPERATOR_REQUESTS_MAX) {
-        if is_awaited(vid) {
+        if core.live.loads_awaited.contains_key(vid) {
             core.look_again_in(FOUND_WITHIN);
             continue;
         }
@@ -107,7 +104,10 @@ impl Apply for AnswerOperatorRequest {
         }
         let (who, message) = (&context.who.name, self.message.trim());
         match self.answer {
-            OperatorAnswer::Done => look_everywhere(core),
+            OperatorAnswer::Done => {
+                core.live.loads_awaited.insert(request.vid.clone(), context.now);
+                look_everywhere(core);
+            }
             OperatorAnswer::Cancelled => fail_waiting(core, context, &request.vid, message)?,
             OperatorAnswer::Open | OperatorAnswer::Withdrawn => {
                 return Err(Failure::invalid("an operator answers done or cancelled"));

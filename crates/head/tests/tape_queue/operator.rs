@@ -1,11 +1,12 @@
 //! Operators: volumes that are in no library, and drives that are out of use.
 
-use super::support::*;
-use base::{ErrorKind, Millis};
+use super::{end_with, support::*};
+use base::{Cause, ErrorKind, Failure, Millis};
 use sim::World;
 use wire::control::{
-    AnswerOperatorRequest, Cartridge, DisableDrive, EnableDrive, GetStatus, NextTapeSession, OperatorAnswer,
-    OperatorRequest, RegisterLibrary, RequestState, SetVolumeState, Stat, TapeOrders, VolumeState,
+    AnswerOperatorRequest, Blame, Cartridge, DisableDrive, EnableDrive, GetStatus, NextTapeSession,
+    OperatorAnswer, OperatorRequest, RegisterLibrary, RequestFailed, RequestState, SetVolumeState, Stat,
+    TapeOrders, VolumeState,
 };
 
 /// The library says what it has.
@@ -57,6 +58,12 @@ fn a_volume_that_is_in_no_library_is_asked_for_until_it_is_there() {
     let over = asked(&mut world);
     assert!(over.iter().all(|request| request.answer == OperatorAnswer::Done), "{over:?}");
     assert!(stat(&mut world, "/f").unwrap().entry.state.unwrap().is_online());
+    evict(&mut world, "/f").unwrap();
+    world.clean(false);
+    register(&mut world, &["SIM002"]);
+    stage(&mut world, "/f", None).unwrap();
+    ask(&mut world, None);
+    assert_eq!(asked(&mut world)[0].answer, OperatorAnswer::Open, "it has left again");
 }
 
 #[test]
@@ -131,6 +138,30 @@ fn volumes_that_may_not_be_used_say_why() {
     set(&mut world, VolumeState::ReadOnly, "");
     put(&mut world, "/g", 10);
     ask_archive(&mut world, "/g").unwrap();
+    run_drive(&mut world);
+    assert!(stat(&mut world, "/f").unwrap().entry.state.unwrap().is_online());
+    assert_eq!(stat(&mut world, "/g").unwrap().copies[0].vid.as_str(), "SIM002");
+}
+
+#[test]
+fn a_write_protected_volume_is_read_and_another_is_written() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    put(&mut world, "/g", 10);
+    ask_archive(&mut world, "/g").unwrap();
+    let session = archive_session(&mut world);
+    assert_eq!(session.vid.as_str(), "SIM001");
+    let failure = Failure::permission("volume SIM001 is write-protected").because(Cause::WriteProtected);
+    let (blame, id) = (Blame::Volume, request_ids(&session)[0]);
+    let failed = RequestFailed { session: session.id, request: id, blame, failure: failure.clone() };
+    world.room(failed).unwrap();
+    end_with(&mut world, &session, blame, failure);
+    let info = volume(&mut world, "SIM001");
+    assert_eq!(info.state, VolumeState::ReadOnly);
+    assert!(info.reason.unwrap().contains("write-protected"));
+    assert_eq!(request(&mut world).attempts, 0, "no try is lost");
+    world.advance(Millis::from_seconds(60));
+    stage(&mut world, "/f", None).unwrap();
     run_drive(&mut world);
     assert!(stat(&mut world, "/f").unwrap().entry.state.unwrap().is_online());
     assert_eq!(stat(&mut world, "/g").unwrap().copies[0].vid.as_str(), "SIM002");

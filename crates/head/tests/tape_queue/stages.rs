@@ -40,7 +40,7 @@ fn files_of_a_request_end_alone() {
     let mut world = world();
     put_nearline(&mut world, "/tape", 10);
     put(&mut world, "/disk", 10);
-    let files = ["//tape/", "/disk", "/missing", "relative", "/tape", "/"].map(|at| file(at)).into();
+    let files = ["//tape/", "/disk", "/missing", "relative", "/tape", "/"].map(file).into();
     let hour = Some(Millis::from_seconds(3600));
     let mut call = SubmitStageRequest { files };
     call.files[1].lifetime = hour;

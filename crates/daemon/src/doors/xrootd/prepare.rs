@@ -4,7 +4,7 @@ use super::{RootDoor, requests::Outcome};
 use base::{Cause, ErrorKind, Failure, FilePath, Millis, Result};
 use head::{Apply, Principal};
 use net::xrd::PrepareAction;
-use wire::control::{self, FileState, PathOutcomes};
+use wire::control::{self, FileState, PathOutcomes, Want};
 
 /// How long a stage by `prepare` keeps its files on disk.
 const PREPARE_PIN: Millis = Millis::from_seconds(24 * 3600);
@@ -88,20 +88,51 @@ impl RootDoor {
     /// State of staged files, in the JSON that clients of tape systems read.
     pub(super) async fn staged(&self, who: &Principal, id: &str, paths: &[FilePath]) -> Outcome {
         let (mut responses, mut refusals) = (Vec::new(), Vec::new());
+        // Pins are kept by user, not by request: that the id is one of ours is all that can be said of it.
+        let asked_s = self.require_own(id).ok().and_then(|()| asked_s(id));
         for path in paths {
             let info = self.info(who, path).await;
             let state = info.as_ref().ok().and_then(|info| info.entry.state);
+            let (is_requested, why) = match &info {
+                Ok(info) if info.waits.is_some() => self.recall_of(who, path).await,
+                Ok(_) => (false, String::new()),
+                Err(failure) => (false, failure.what.clone()),
+            };
             responses.push(serde_json::json!({
                 "path": path.as_str(),
                 "path_exists": info.is_ok(),
                 "on_tape": state.is_some_and(FileState::is_archived),
                 "online": state.is_some_and(FileState::is_online),
-                "requested": info.as_ref().is_ok_and(|info| info.waits.is_some()),
-                "error_text": info.as_ref().err().map(|failure| failure.what.clone()).unwrap_or_default(),
+                "requested": is_requested,
+                "has_reqid": is_requested && asked_s.is_some(),
+                "req_time": asked_s.filter(|_| is_requested).map_or_else(String::new, |at| at.to_string()),
+                "error_text": why,
             }));
             refusals.extend(info.err().map(|failure| (path.clone(), failure)));
         }
         let answer = serde_json::json!({ "request_id": id, "responses": responses }).to_string();
         Outcome { reply: Ok(answer.into()), refusals }
     }
+
+    /// Whether the recall of a file is in the queue, and why it has failed, if it has.
+    async fn recall_of(&self, who: &Principal, path: &FilePath) -> (bool, String) {
+        let call = control::Await { paths: vec![path.clone()], want: Want::Online };
+        let outcome = self.each(who, call).await;
+        match outcome.map(|outcomes| outcomes.files.into_iter().next()) {
+            Ok(Some(file)) => match file.failure {
+                // It is archived, and was not asked for.
+                Some(failure) if failure.kind == ErrorKind::Invalid => (false, String::new()),
+                Some(failure) => (true, failure.what),
+                None => (file.waits.is_some(), String::new()),
+            },
+            Ok(None) => (false, String::new()),
+            Err(failure) => (false, failure.what),
+        }
+    }
+}
+
+/// The time in an id of ours, in seconds.
+fn asked_s(id: &str) -> Option<i64> {
+    let (_, number) = id.rsplit_once(':')?;
+    i64::from_str_radix(number, 16).ok().map(|ms| ms / 1000)
 }

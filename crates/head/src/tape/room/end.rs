@@ -6,7 +6,7 @@ use crate::{
     Apply, Context, Core, Topic,
     store::{Charge, Payer, SessionRow},
 };
-use base::{ErrorKind, Failure, Millis, Result, Timestamp};
+use base::{Cause, ErrorKind, Failure, Millis, Result, Timestamp};
 use tracing::{info, warn};
 use wire::control::{Blame, Done, EndTapeSession, EventType, RequestState, TapePhase, VolumeState};
 
@@ -77,6 +77,9 @@ fn take_out_of_use(
         Blame::Volume if failure.kind == ErrorKind::NoSpace => {
             core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
             say_volume(core, &session.vid, VolumeState::Full, None, now);
+        }
+        Blame::Volume if failure.cause == Some(Cause::WriteProtected) => {
+            core.store.set_volume_state(&session.vid, VolumeState::ReadOnly, Some(&failure.what))?;
         }
         Blame::Volume => {
             core.store.set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;

@@ -7,7 +7,7 @@ use crate::{
     store::{Charge, CopyRow, Payer, Replica, ReplicaState, RequestRow},
     tape::{StageEnd, stage_ended},
 };
-use base::{ErrorKind, Failure, Millis, Result, limits::TAPE_ATTEMPTS_MAX};
+use base::{Cause, ErrorKind, Failure, Millis, Result, limits::TAPE_ATTEMPTS_MAX};
 use tracing::warn;
 use wire::control::{
     Blame, Done, FileRecalled, FilesArchived, RequestFailed, RequestKind, RequestState, TapePhase,
@@ -153,8 +153,9 @@ pub(super) fn failed(
     failure: &Failure,
 ) -> Result<()> {
     free_object(core, &row)?;
-    // A full volume is nobody's fault: the next one is taken.
-    let counts = failure.kind != ErrorKind::NoSpace || blame != Blame::Volume;
+    // A full or a write-protected volume is nobody's fault: the next one is taken.
+    let is_closed = failure.kind == ErrorKind::NoSpace || failure.cause == Some(Cause::WriteProtected);
+    let counts = !is_closed || blame != Blame::Volume;
     if counts {
         row.attempts += 1;
     }

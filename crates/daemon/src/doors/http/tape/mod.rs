@@ -132,7 +132,7 @@ async fn discover(request: TapeRequest) -> Response {
     let endpoint = Endpoint {
         uri: format!("{}{ENDPOINT}", request.origin()),
         version: "v1",
-        metadata: Default::default(),
+        metadata: serde_json::Map::default(),
     };
     let (sitename, description) = (&*request.door.sitename, "tape REST API of a Backplane facility");
     Json(Discovery { sitename, description, endpoints: [endpoint] }).into_response()
