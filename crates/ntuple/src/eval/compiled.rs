@@ -8,10 +8,11 @@ use super::{
 };
 use crate::{
     column::{Array, Kind, Schema, Values},
-    expr::{Domain, Graph, Id, Op, Scalar, Type},
+    expr::{Domain, From, Graph, Id, Op, Scalar, Type},
     fill::Axis,
     plan::{Collected, Fill, Plan},
 };
+use std::collections::BTreeSet;
 
 /// A plan ready to run; shared by all threads.
 #[derive(Debug)]
@@ -64,9 +65,8 @@ fn shared_cut(plan: &Plan) -> Option<Id> {
 impl Compiled {
     /// Compiles `plan`.
     pub(crate) fn new(plan: &mut Plan) -> Self {
-        let shared = shared_cut(plan);
-        let filters: Vec<Id> = plan.filters.iter().copied().chain(shared).collect();
         let is_jagged = has_lists(plan);
+        let (filters, shared) = cuts(plan, is_jagged);
         let filter =
             if is_jagged { None } else { filters.iter().copied().reduce(|a, b| plan.graph.both_true(a, b)) };
         let (graph, ids) = plan.graph.all_present();
@@ -110,6 +110,47 @@ impl Compiled {
             _ => (&self.plain, false),
         }
     }
+}
+
+/// The cuts that run one after the other in front of the results, and the one among them that all results share.
+///
+/// A last cut on combinations is no filter but a part of the results: they often need the same combinations, and making
+/// those twice costs more than what the cut spares.
+fn cuts(plan: &mut Plan, is_jagged: bool) -> (Vec<Id>, Option<Id>) {
+    let mut filters = plan.filters.clone();
+    let mut shared = shared_cut(plan);
+    if is_jagged && plan.arrays.is_empty() {
+        shared = shared.filter(|cut| !has_combinations(&plan.graph, *cut));
+        if let Some(cut) = filters.pop_if(|cut| shared.is_none() && has_combinations(&plan.graph, *cut)) {
+            for fill in &mut plan.fills {
+                let domains = fill.values.iter().chain(&fill.cut).map(|id| plan.graph.domain(*id));
+                let domain = domains.max().unwrap_or(Domain::ENTRIES);
+                let lifted = plan.graph.lift(From::Entry, cut, domain);
+                fill.cut = plan.graph.both(Some(lifted), fill.cut);
+            }
+        }
+    }
+    filters.extend(shared);
+    (filters, shared)
+}
+
+/// Whether `id` is computed from combinations of elements.
+fn has_combinations(graph: &Graph, id: Id) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![id];
+    while let Some(id) = open.pop() {
+        let source = match graph.node(id).op {
+            Op::Jagged(op) => op.source(),
+            _ => None,
+        };
+        if source.is_some_and(|domain| graph.is_combination(domain)) {
+            return true;
+        }
+        if seen.insert(id) {
+            open.extend(graph.arguments(id));
+        }
+    }
+    false
 }
 
 /// Whether anything that the plan computes comes from a list.

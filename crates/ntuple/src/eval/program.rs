@@ -110,6 +110,22 @@ pub(super) struct Test {
     pub(super) nearest: f32,
 }
 
+impl Program {
+    /// Whether it reads anything by the entry of a row.
+    pub(super) fn needs_entries(&self) -> bool {
+        fn by_entry<T>(input: &Input<T>) -> bool {
+            matches!(input, Input::Lift(_, From::Entry) | Input::At(..))
+        }
+        self.instructions.iter().any(|instruction| match instruction {
+            Instruction::Float(_, FloatFrom::Input(input)) => by_entry(input),
+            Instruction::Int(_, IntFrom::Input(input)) => by_entry(input),
+            Instruction::Mask(_, MaskFrom::Input(input)) => by_entry(input),
+            Instruction::Int(_, IntFrom::Position) => true,
+            _ => false,
+        })
+    }
+}
+
 /// The relation of the value to the constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {

@@ -14,8 +14,10 @@ use crate::{
 /// and again until all combinations had their turn.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    pub(super) entries: Vec<u32>,
-    pub(super) parts: [Vec<u32>; 3],
+    entries: Vec<u32>,
+    parts: [Vec<u32>; 3],
+    /// Rows that are filled.
+    count: usize,
     /// Elements of the parts of the entry at hand.
     elements: [Vec<u32>; 2],
     next: Next,
@@ -34,17 +36,28 @@ impl Block {
     /// Begins with the first combination.
     pub(super) fn begin(&mut self) {
         self.next = Next::default();
+        self.entries.resize(CHUNK_ROWS, 0);
+        self.parts.iter_mut().for_each(|part| part.resize(CHUNK_ROWS, 0));
+    }
+
+    /// The entry of each row.
+    pub(super) fn entries(&self) -> &[u32] {
+        &self.entries[..self.count]
+    }
+
+    /// The elements that each row combines.
+    pub(super) fn parts(&self) -> [&[u32]; 3] {
+        [0, 1, 2].map(|part| &self.parts[part][..self.count])
     }
 
     /// Fills the block with the combinations that come next, of `count` entries; false if there are no more.
     pub(super) fn fill(&mut self, rows: &StepRows, lists: &[Lists], buffers: &Buffers, count: usize) -> bool {
         let StepRows::Combination(kind, parts) = rows else { return false };
         let mask = |slot: Option<Slot>| slot.map(|Slot(slot)| &buffers.masks[slot as usize][..]);
-        self.entries.clear();
-        self.parts.iter_mut().for_each(Vec::clear);
+        self.count = 0;
         let (first, second) = (parts[0], parts[parts.len() - 1]);
         let is_one_list = matches!(kind, Combination::Pairs | Combination::Triples);
-        while self.next.entry < count && self.entries.len() < CHUNK_ROWS {
+        while self.next.entry < count && self.count < CHUNK_ROWS {
             if !self.next.is_begun {
                 let entry = self.next.entry;
                 let [ours, others] = &mut self.elements;
@@ -61,7 +74,7 @@ impl Block {
                 Combination::Product | Combination::Cross => self.product(),
             }
         }
-        !self.entries.is_empty()
+        self.count > 0
     }
 
     fn pairs(&mut self) {
@@ -112,13 +125,26 @@ impl Block {
     /// whether that was all of them.
     fn take(&mut self, heads: usize, list: usize) -> bool {
         let last = &self.elements[list][self.next.last..];
-        let count = last.len().min(CHUNK_ROWS - self.entries.len());
-        let end = self.entries.len() + count;
-        self.entries.resize(end, self.next.entry as u32);
-        for (part, head) in self.parts.iter_mut().zip(&self.next.heads[..heads]) {
-            part.resize(end, self.elements[0][*head]);
+        let count = last.len().min(CHUNK_ROWS - self.count);
+        let rows = self.count..self.count + count;
+        let entry = self.next.entry as u32;
+        let [first, second, third] = &mut self.parts;
+        let a = self.elements[0][self.next.heads[0]];
+        let first = first[rows.clone()].iter_mut().zip(&mut self.entries[rows.clone()]);
+        // Most lists are short: one loop over all columns, no calls to fill and copy them.
+        if heads == 1 {
+            let rest = second[rows].iter_mut().zip(last);
+            for ((first, entry_of), (second, element)) in first.zip(rest) {
+                (*first, *entry_of, *second) = (a, entry, *element);
+            }
+        } else {
+            let b = self.elements[0][self.next.heads[1]];
+            let rest = second[rows.clone()].iter_mut().zip(third[rows].iter_mut().zip(last));
+            for ((first, entry_of), (second, (third, element))) in first.zip(rest) {
+                (*first, *entry_of, *second, *third) = (a, entry, b, *element);
+            }
         }
-        self.parts[heads].extend_from_slice(&last[..count]);
+        self.count += count;
         self.next.last += count;
         count == last.len()
     }

@@ -1,6 +1,6 @@
 //! The lists of a chunk, for all of its entries or for those that passed.
 
-use super::{ListOf, Phase};
+use super::{ListOf, Phase, PhaseList};
 use crate::{
     column::{Array, Values},
     eval::{
@@ -13,15 +13,19 @@ use std::sync::Arc;
 
 /// Makes the lists of all domains that `phase` uses.
 pub(super) fn fill_lists(lists: &mut Vec<Lists>, phase: &Phase, arrays: &Arrays, rows: Rows<'_>) {
-    let most = phase.lists.iter().map(|(domain, _)| domain.index() + 1).max().unwrap_or(0);
+    let most = phase.lists.iter().map(|list| list.domain.index() + 1).max().unwrap_or(0);
     if lists.len() < most {
         lists.resize_with(most, Lists::default);
     }
-    for (domain, list_of) in &phase.lists {
+    for PhaseList { domain, of, has_entries } in &phase.lists {
         let mut list = std::mem::take(&mut lists[domain.index()]);
-        match *list_of {
+        match *of {
             ListOf::Column(column) => from_column(&mut list, offsets(arrays, column), rows),
             ListOf::Joined(a, b) => join(&mut list, &lists[a.index()], &lists[b.index()]),
+        }
+        list.entries.clear();
+        if *has_entries {
+            number_entries(&mut list);
         }
         lists[domain.index()] = list;
     }
@@ -54,11 +58,9 @@ fn from_column(list: &mut Lists, offsets: &[u32], rows: Rows<'_>) {
             list.base = 0;
         }
     }
-    number_entries(list);
 }
 
 fn number_entries(list: &mut Lists) {
-    list.entries.clear();
     list.entries.resize(list.len(), 0);
     for (entry, ends) in list.offsets.windows(2).enumerate() {
         for row in &mut list.entries[ends[0] as usize..ends[1] as usize] {
@@ -75,7 +77,6 @@ fn join(list: &mut Lists, first: &Lists, second: &Lists) {
         list.joined.extend(a[0]..a[1]);
         list.joined.extend((b[0]..b[1]).map(|row| row | SECOND));
     }
-    number_entries(list);
 }
 
 /// Copies the elements of the entries that passed, for each column of lists that `phase` reads.

@@ -26,13 +26,22 @@ pub(super) use schedule::phases;
 pub(super) struct Phase {
     pub(super) steps: Vec<Step>,
     /// Domains whose lists it uses, each after those that it is made of.
-    pub(super) lists: Vec<(Domain, ListOf)>,
+    pub(super) lists: Vec<PhaseList>,
     /// Slots of floats, integers and truth values.
     pub(super) slots: [usize; 3],
     /// The truth value that decides which entries pass.
     pub(super) cut: Option<Slot>,
     /// Columns of lists that it reads, each with its domain.
     pub(super) columns: Vec<(usize, Domain)>,
+}
+
+/// Lists of one domain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PhaseList {
+    pub(super) domain: Domain,
+    pub(super) of: ListOf,
+    /// Whether a step needs to know the entry of each element.
+    pub(super) has_entries: bool,
 }
 
 /// Where the lists of a domain come from.
@@ -82,6 +91,14 @@ impl Step {
             fills: Vec::new(),
             arrays: Vec::new(),
         }
+    }
+}
+
+impl Step {
+    /// Whether it needs to know the entry of each row.
+    fn needs_entries(&self) -> bool {
+        let sinks = self.reductions.len() + self.picks.len() + self.arrays.len();
+        sinks > 0 || self.program.needs_entries()
     }
 }
 

@@ -106,8 +106,8 @@ impl JaggedGroup<'_> {
     fn chunk_entries(&self, start: usize) -> usize {
         let mut count = (self.rows - start).min(CHUNK_ROWS);
         for phase in self.phases {
-            for (_, list_of) in &phase.lists {
-                let super::ListOf::Column(column) = list_of else { continue };
+            for list in &phase.lists {
+                let super::ListOf::Column(column) = &list.of else { continue };
                 let offsets = &offsets(self.arrays, *column)[start..=start + count];
                 let most = offsets[0] as usize + CHUNK_ELEMENTS;
                 count = offsets.partition_point(|offset| *offset as usize <= most).saturating_sub(1).max(1);
@@ -201,7 +201,7 @@ fn run_step(
             let list = &lists[own];
             for start in (0..length).step_by(CHUNK_ROWS) {
                 let count = (length - start).min(CHUNK_ROWS);
-                let entries = &list.entries[start..start + count];
+                let entries = list.entries.get(start..start + count).unwrap_or_default();
                 let rows = Rows { start: list.base + start, count, picked: None };
                 runner.block(Inputs { start, entries, ..inputs }, rows, entries);
             }
@@ -210,11 +210,11 @@ fn run_step(
         StepRows::Combination(..) => {
             block.begin();
             while block.fill(&step.rows, lists, buffers, rows.count) {
-                let parts = [&block.parts[0][..], &block.parts[1], &block.parts[2]];
-                let count = block.entries.len();
-                let parents = if step.parent == Domain::ENTRIES { &block.entries } else { &block.parts[0] };
+                let (entries, parts) = (block.entries(), block.parts());
+                let count = entries.len();
+                let parents = if step.parent == Domain::ENTRIES { entries } else { parts[0] };
                 let rows = Rows { start: 0, count, picked: None };
-                runner.block(Inputs { entries: &block.entries, parts, own: 0, ..inputs }, rows, parents);
+                runner.block(Inputs { entries, parts, own: 0, ..inputs }, rows, parents);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Makes the steps of a plan.
 
-use super::{ArraySink, Kept, ListOf, Phase, PickSink, ReductionSink, Step, StepRows};
+use super::{ArraySink, Kept, ListOf, Phase, PhaseList, PickSink, ReductionSink, Step, StepRows};
 use crate::{
     column::Schema,
     eval::{
@@ -300,8 +300,13 @@ impl<'a> Scheduler<'a> {
             }
             assert!(self.targets.len() < before, "values of a plan depend on earlier ones only");
         }
-        let lists =
-            self.domains.iter().filter_map(|domain| Some((*domain, self.list_of(*domain)?))).collect();
+        let needing: BTreeSet<Domain> =
+            steps.iter().filter(|step| step.needs_entries()).map(|step| step.domain).collect();
+        let list = |domain: &Domain| {
+            let (of, has_entries) = (self.list_of(*domain)?, needing.contains(domain));
+            Some(PhaseList { domain: *domain, of, has_entries })
+        };
+        let lists = self.domains.iter().filter_map(list).collect();
         let columns = self.columns.iter().map(|(column, domain)| (*column, *domain)).collect();
         Phase { steps, lists, slots: self.counts, cut: None, columns }
     }
