@@ -1,9 +1,9 @@
 //! From the graph of a plan to a list of instructions on registers.
 
 use super::program::{
-    Arg, Comparison, FloatFrom, Input, Instruction, IntFrom, MaskFrom, Program, Slots, Test, Value,
+    Arg, Comparison, FloatFrom, Input, Instruction, IntFrom, MaskFrom, Program, Slot, Slots, Test, Value,
 };
-use crate::expr::{Binary, Cmp, Graph, Id, Jagged, Op, Scalar, Type, Unary};
+use crate::expr::{Binary, Cmp, From, Graph, Id, Jagged, Op, Scalar, Type, Unary};
 use std::collections::HashMap;
 
 /// Registers that are free again, and how many there are.
@@ -84,6 +84,9 @@ impl Compiler<'_> {
         if self.slots.contains_key(&id) || self.fused_compare(id).is_some() {
             return Vec::new();
         }
+        if self.sum_of_parts(id).is_some() {
+            return Vec::new();
+        }
         if let Some((a, b)) = self.sum_of_squares(id) {
             return vec![a, b];
         }
@@ -116,6 +119,26 @@ impl Compiler<'_> {
             }
             _ => None,
         }
+    }
+
+    /// `a + b`, or `a + b + c`, of floats that are lifted.
+    fn sum_of_parts(&self, id: Id) -> Option<[Option<(Slot, From)>; 3]> {
+        let node = self.graph.node(id);
+        let (Op::Binary(Binary::Add, left, last), Type::Float) = (node.op, node.ty) else {
+            return None;
+        };
+        let lifted = |id: Id| match self.graph.node(id).op {
+            Op::Jagged(Jagged::Lift(from, a)) => Some((*self.slots.get(&a)?, from)),
+            _ => None,
+        };
+        let last = lifted(last)?;
+        if let Some(first) = lifted(left) {
+            return Some([Some(first), Some(last), None]);
+        }
+        let Op::Binary(Binary::Add, first, second) = self.graph.node(left).op else {
+            return None;
+        };
+        Some([Some(lifted(first)?), Some(lifted(second)?), Some(last)])
     }
 
     /// `a*a + b*b` of floats.
@@ -210,6 +233,9 @@ impl Compiler<'_> {
         let constant = |value| if let Scalar::Float(value) = value { Some(value) } else { None };
         if let Some(input) = self.input(id, constant) {
             return FloatFrom::Input(input);
+        }
+        if let Some(parts) = self.sum_of_parts(id) {
+            return FloatFrom::SumOfParts(parts);
         }
         if let Some((a, b)) = self.sum_of_squares(id) {
             return FloatFrom::SumSquares(self.float(a), self.float(b));

@@ -64,6 +64,35 @@ impl<'a> Inputs<'a> {
         Self { columns, buffers: &NO_BUFFERS, start: 0, entries: &[], parts: [&[]; 3], lists: &[], own: 0 }
     }
 
+    /// The rows from which a value is lifted.
+    #[inline(always)]
+    fn rows_of(&self, from: From) -> &'a [u32] {
+        match from {
+            From::Entry => self.entries,
+            From::Part(part) => self.parts[part as usize],
+        }
+    }
+
+    /// The sum of lifted values, added from the first to the last.
+    #[inline(always)]
+    pub(super) fn sum_of_parts(&self, out: &mut [f64], parts: [Option<(Slot, From)>; 3]) {
+        let read =
+            |(Slot(slot), from): (Slot, From)| (&self.buffers.floats[slot as usize][..], self.rows_of(from));
+        let [Some(first), Some(second), third] = parts else { return };
+        let ((a, rows_a), (b, rows_b)) = (read(first), read(second));
+        let rows = rows_a.iter().zip(rows_b);
+        match third.map(read) {
+            None => {
+                out.iter_mut().zip(rows).for_each(|(out, (i, j))| *out = a[*i as usize] + b[*j as usize]);
+            }
+            Some((c, rows_c)) => {
+                for ((out, (i, j)), k) in out.iter_mut().zip(rows).zip(rows_c) {
+                    *out = a[*i as usize] + b[*j as usize] + c[*k as usize];
+                }
+            }
+        }
+    }
+
     /// The number of each row in its entry.
     #[inline(always)]
     pub(super) fn positions(&self, out: &mut [i64]) {
@@ -112,10 +141,7 @@ pub(super) fn read<'r, T: Element>(
         }
         Input::Lift(slot, from) => {
             let values = T::slot(inputs.buffers, slot);
-            let rows = match from {
-                From::Entry => inputs.entries,
-                From::Part(part) => inputs.parts[part as usize],
-            };
+            let rows = inputs.rows_of(from);
             out.iter_mut().zip(rows).for_each(|(out, row)| *out = values[*row as usize]);
         }
         Input::Join(first, second) => {

@@ -52,6 +52,8 @@ pub(super) enum Input<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FloatFrom {
     Input(Input<f64>),
+    /// The sum of the values of two or three parts: the momentum of a combination.
+    SumOfParts([Option<(Slot, From)>; 3]),
     Column(usize),
     Int(Arg<i64>),
     Mask(Arg<u8>),
@@ -118,6 +120,7 @@ impl Program {
         }
         self.instructions.iter().any(|instruction| match instruction {
             Instruction::Float(_, FloatFrom::Input(input)) => by_entry(input),
+            Instruction::Float(_, FloatFrom::SumOfParts(_)) => true,
             Instruction::Int(_, IntFrom::Input(input)) => by_entry(input),
             Instruction::Mask(_, MaskFrom::Input(input)) => by_entry(input),
             Instruction::Int(_, IntFrom::Position) => true,

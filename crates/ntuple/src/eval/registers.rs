@@ -131,6 +131,7 @@ impl Registers {
         match from {
             FloatFrom::Input(from) => read(out, from, inputs, |place| self.int(place, n)),
             FloatFrom::Column(column) => load_float(out, array(arrays, column), rows),
+            FloatFrom::SumOfParts(parts) => inputs.sum_of_parts(out, parts),
             FloatFrom::Int(a) => map(out, self.int(a, n), |a| a as f64),
             FloatFrom::Mask(a) => map(out, self.mask(a, n), f64::from),
             FloatFrom::Unary(op, a) => unary(op, out, self.float(a, n)),
@@ -229,6 +230,7 @@ fn unary(op: Unary, out: &mut [f64], a: In<'_, f64>) {
         Unary::Abs => map(out, a, f64::abs),
         Unary::Floor => map(out, a, f64::floor),
         Unary::Ceil => map(out, a, f64::ceil),
+        Unary::SignedSqrt => map(out, a, |a| a.abs().sqrt().copysign(a)),
         Unary::Round => map(out, a, f64::round_ties_even),
         // The others are calls of the mathematical library, beside which the match inside the loop costs nothing.
         op => map(out, a, |a| float_unary(op, a)),

@@ -196,13 +196,13 @@ pub(super) fn pick(
         refill(&mut space.floats, n, 0.0);
         write_float(&mut space.floats, key, registers, columns, taken.rows);
     }
-    refill(&mut space.masks, n, 1);
     if let Some(mask) = sink.mask {
+        refill(&mut space.masks, n, 1);
         write_mask(&mut space.masks, mask, registers, columns, taken.rows);
     }
     for row in 0..n {
         let parent = taken.parents[row] as usize;
-        if space.masks[row] == 0 {
+        if sink.mask.is_some() && space.masks[row] == 0 {
             continue;
         }
         let is_better = match sink.choice {
