@@ -62,8 +62,8 @@ pub const JOB_NAME_BYTES_MAX: usize = 255;
 pub const JOB_WORD_BYTES_MAX: usize = (128 << 10) - 1;
 /// All words of the command and the environment of a job in bytes: Linux takes a quarter of the stack's bound, 2 MiB.
 pub const JOB_WORDS_BYTES_MAX: usize = 1 << 20;
-/// Jobs that may wait; beyond this submission answers `Busy`.
-pub const JOBS_WAITING_MAX: usize = 100_000;
+/// Jobs that are not over; beyond this submission answers `Busy`. One that waits takes few bytes of memory.
+pub const JOBS_WAITING_MAX: usize = 2_000_000;
 /// Connections of one process that have not proven who they are, at all doors together: each costs a descriptor and a few KiB.
 pub const UNPROVEN_SESSIONS_MAX: usize = 2048;
 /// Those of one address: the cold start of a farm behind one gateway, and a quarter of all, so that one address never takes the

@@ -59,7 +59,9 @@ impl Apply for GetStatus {
             jobs: jobs
                 .iter()
                 .map(|job| {
-                    let info = job.info(batch::reason(core, job, &slots, context.now)?);
+                    let (cause, why) = batch::why(core, job, &slots, context.now)?;
+                    let mut info = job.info(why);
+                    info.waits_for = cause;
                     Ok(batch::without_environment(info))
                 })
                 .collect::<Result<_>>()?,

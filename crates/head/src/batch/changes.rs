@@ -1,20 +1,158 @@
-//! What is done to jobs that exist: holds, moves, changes.
+//! What is done to jobs that exist: holds, moves, changes, cancellation; for one, for a whole array, for some of its elements.
 
-use crate::{Apply, Context, Core};
-use base::{Failure, Result};
-use wire::control::{AlterJobs, CancelJobs, HoldJobs, JobOutcomes, MoveJobs, ReleaseJobs};
+mod alter;
 
-macro_rules! not_yet {
-    ($call:ident) => {
-        impl Apply for $call {
-            fn apply(self, _: &mut Core, _: &Context) -> Result<JobOutcomes> {
-                Err(Failure::invalid(concat!(stringify!($call), " is not there yet")))
+use super::{
+    calls::{cancel, known, require_owner},
+    list::selected,
+    queues::known_queue,
+    ready, routes,
+};
+use crate::{Apply, Context, Core, Topic, store::JobRow};
+use base::{Failure, JobId, Result};
+use wire::control::{
+    CancelJobs, HoldJobs, HoldKind, JobOutcome, JobOutcomes, JobSelection, JobState, MoveJobs, ReleaseJobs,
+    SELECTIONS_MAX,
+};
+
+/// Does something to each job that is named. What is refused for one of an array is told only if it was refused for all of them, or
+/// some of them are over anyway.
+pub(super) fn each(
+    core: &mut Core,
+    context: &Context,
+    jobs: Vec<JobSelection>,
+    mut act: impl FnMut(&mut Core, &Context, JobRow) -> Result<()>,
+) -> Result<JobOutcomes> {
+    if jobs.len() > SELECTIONS_MAX {
+        return Err(Failure::invalid(format!(
+            "{} jobs are named; a call takes {SELECTIONS_MAX}",
+            jobs.len()
+        )));
+    }
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for jobs in jobs {
+        let mut outcome = JobOutcome { jobs, changed: 0, failure: None };
+        match selected(core, &outcome.jobs) {
+            Err(failure) => outcome.failure = Some(failure),
+            Ok(ids) => {
+                let is_one = ids.len() == 1;
+                for id in ids {
+                    match act_on(core, context, id, is_one, &mut act)? {
+                        None => {}
+                        Some(Ok(())) => outcome.changed += 1,
+                        Some(Err(failure)) => _ = outcome.failure.get_or_insert(failure),
+                    }
+                }
             }
         }
-    };
+        outcomes.push(outcome);
+    }
+    Ok(JobOutcomes { outcomes })
 }
-not_yet!(AlterJobs);
-not_yet!(CancelJobs);
-not_yet!(HoldJobs);
-not_yet!(MoveJobs);
-not_yet!(ReleaseJobs);
+
+/// Does it to one job; `None`: an element that is over already is left as it is.
+fn act_on(
+    core: &mut Core,
+    context: &Context,
+    id: JobId,
+    is_one: bool,
+    act: &mut impl FnMut(&mut Core, &Context, JobRow) -> Result<()>,
+) -> Result<Option<Result<()>>> {
+    let job = known(core, id)?;
+    if !is_one && job.state.is_over() && !job.spec.rerunnable {
+        return Ok(None);
+    }
+    Ok(Some(act(core, context, job)))
+}
+
+impl Apply for CancelJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        each(core, context, self.jobs, cancel)
+    }
+}
+
+fn require_alive(job: &JobRow) -> Result<()> {
+    if job.state.is_over() {
+        return Err(Failure::invalid(format!("job {} is {}", job.id, job.state.as_str())));
+    }
+    Ok(())
+}
+
+impl Apply for HoldJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        each(core, context, self.jobs, |core, context, mut job| {
+            require_alive(&job)?;
+            let is_own = context.who.name == job.owner;
+            let hold = self.hold.unwrap_or(if is_own { HoldKind::User } else { HoldKind::Operator });
+            match hold {
+                HoldKind::User => require_owner(&job, context, "hold")?,
+                HoldKind::Operator | HoldKind::System => {
+                    require_owner(&job, context, "hold")?;
+                    context.who.require_operator("set the hold of an operator")?;
+                }
+            }
+            if !job.holds.contains(&hold) {
+                job.holds.push(hold);
+                job.holds.sort_unstable();
+                core.store.save_job(&job)?;
+                core.touch(Topic::Jobs);
+            }
+            ready::settle(core, context.now, job).map(drop)
+        })
+    }
+}
+
+impl Apply for ReleaseJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        each(core, context, self.jobs, |core, context, mut job| {
+            require_owner(&job, context, "release")?;
+            require_alive(&job)?;
+            let may = |hold: &HoldKind| context.who.is_operator || *hold == HoldKind::User;
+            let is_meant = |hold: &HoldKind| self.hold.is_none_or(|kind| kind == *hold);
+            if let Some(kept) = job.holds.iter().find(|hold| is_meant(hold) && !may(hold)) {
+                return Err(Failure::permission(format!(
+                    "job {} has the hold of the {}",
+                    job.id,
+                    kept.as_str()
+                ))
+                .hint("ask an operator to release it"));
+            }
+            job.holds.retain(|hold| !is_meant(hold));
+            core.store.save_job(&job)?;
+            core.touch(Topic::Jobs);
+            if let Some(ended) = ready::settle(core, context.now, job)? {
+                ready::look_at_dependents(core, context.now, ended)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Apply for MoveJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        let queue = known_queue(core, &self.queue)?;
+        let outcomes = each(core, context, self.jobs, |core, context, mut job| {
+            require_owner(&job, context, "move")?;
+            if !matches!(job.state, JobState::Held | JobState::Queued) {
+                let what =
+                    format!("job {} is {} and stays in queue {}", job.id, job.state.as_str(), job.queue);
+                return Err(Failure::invalid(what));
+            }
+            routes::accepts(core, &queue, &job.spec.resources)?;
+            job.queue.clone_from(&queue.name);
+            core.store.save_job(&job)?;
+            core.touch(Topic::Jobs);
+            Ok(())
+        })?;
+        routes::route_kept(core, context.now)?;
+        Ok(outcomes)
+    }
+}

@@ -1,18 +1,143 @@
-//! What is done to runs: reruns, signals, messages.
+//! What is done to runs: reruns, signals, messages. Signals and messages wait in memory until the worker has carried them out: a head
+//! that stops before loses them, as a host that stops loses signals.
 
-use crate::{Apply, Context, Core};
-use base::{Failure, Result};
-use wire::control::{JobOutcomes, MessageJobs, RerunJobs, SignalJobs};
+use super::{
+    calls::require_owner,
+    changes::each,
+    retry::{RERUN, run_again},
+};
+use crate::{Apply, Context, Core, Topic, pool, store::JobRow, tape};
+use base::{Failure, Result, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
+use wire::control::{
+    Delivered, JOB_MESSAGE_BYTES_MAX, JobOutcomes, JobRun, JobState, MessageJobs, RerunJobs, RunDelivery,
+    SignalJobs,
+};
 
-macro_rules! not_yet {
-    ($call:ident) => {
-        impl Apply for $call {
-            fn apply(self, _: &mut Core, _: &Context) -> Result<JobOutcomes> {
-                Err(Failure::invalid(concat!(stringify!($call), " is not there yet")))
-            }
-        }
-    };
+/// Deliveries that wait for one worker: it fetches them at once while it is there.
+const WAITING_MAX: usize = 10_000;
+
+/// Deliveries on their way, by worker.
+#[derive(Debug, Default)]
+pub(crate) struct Deliveries {
+    last: u64,
+    of: BTreeMap<String, VecDeque<RunDelivery>>,
 }
-not_yet!(MessageJobs);
-not_yet!(RerunJobs);
-not_yet!(SignalJobs);
+
+impl Deliveries {
+    /// Gives a worker something for a run.
+    fn put(&mut self, worker: &str, run: JobRun, what: Delivered, now: Timestamp) -> Result<()> {
+        let waiting = self.of.entry(worker.to_owned()).or_default();
+        if waiting.len() >= WAITING_MAX {
+            return Err(Failure::busy(format!(
+                "{WAITING_MAX} signals and messages wait for worker {worker}"
+            )));
+        }
+        // Above all numbers of the head that ran before.
+        self.last = (self.last + 1).max(now.0.unsigned_abs());
+        waiting.push_back(RunDelivery { number: self.last, run, what });
+        Ok(())
+    }
+
+    /// What a worker has not carried out yet.
+    pub(super) fn after(&mut self, worker: &str, delivered: u64) -> Vec<RunDelivery> {
+        let Some(waiting) = self.of.get_mut(worker) else { return Vec::new() };
+        waiting.retain(|delivery| delivery.number > delivered);
+        let all = waiting.iter().cloned().collect();
+        if waiting.is_empty() {
+            self.of.remove(worker);
+        }
+        all
+    }
+}
+
+/// Gives the worker of a running job something for it.
+pub(super) fn deliver(core: &mut Core, job: &JobRow, what: Delivered, now: Timestamp) -> Result<()> {
+    let worker = job.worker.as_deref().filter(|_| job.state == JobState::Running);
+    let worker = worker.ok_or_else(|| {
+        Failure::invalid(format!("job {} does not run: it is {}", job.id, job.state.as_str()))
+    })?;
+    core.live.deliveries.put(worker, job.run(), what, now)?;
+    core.touch(Topic::Jobs);
+    Ok(())
+}
+
+impl Apply for SignalJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        if !(1..=64).contains(&self.signal) {
+            return Err(Failure::invalid(format!("there is no signal {}", self.signal)));
+        }
+        each(core, context, self.jobs, |core, context, job| {
+            require_owner(&job, context, "send signals to")?;
+            deliver(core, &job, Delivered::Signal(self.signal), context.now)
+        })
+    }
+}
+
+impl Apply for MessageJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        if self.text.len() > JOB_MESSAGE_BYTES_MAX || self.text.contains('\0') {
+            return Err(Failure::invalid(format!(
+                "a message of {} bytes; it may have {JOB_MESSAGE_BYTES_MAX}, and no NUL",
+                self.text.len()
+            )));
+        }
+        each(core, context, self.jobs, |core, context, job| {
+            require_owner(&job, context, "write to the output of")?;
+            let text = self.text.clone();
+            let what = if self.to_stdout { Delivered::ToStdout(text) } else { Delivered::ToStderr(text) };
+            deliver(core, &job, what, context.now)
+        })
+    }
+}
+
+impl Apply for RerunJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
+        each(core, context, self.jobs, rerun)
+    }
+}
+
+fn rerun(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
+    require_owner(&job, context, "run again")?;
+    if !job.spec.rerunnable {
+        return Err(Failure::invalid(format!("job {} was not submitted as one that may run again", job.id))
+            .hint("submit it anew; `bp submit --rerunnable` allows it"));
+    }
+    match job.state {
+        JobState::Running => {
+            job.is_cancelled = true;
+            job.reason = Some(RERUN.to_owned());
+            core.store.save_job(&job)?;
+            core.touch(Topic::Jobs);
+            Ok(())
+        }
+        state if state.is_over() => {
+            pin_again(core, context, &job)?;
+            job.exit = None;
+            job.usage = None;
+            job.failures = 0;
+            let by = format!("run again by {}", context.who.name);
+            run_again(core, context, job, Some(by))
+        }
+        state => Err(Failure::invalid(format!("job {} has not run yet: it is {}", job.id, state.as_str()))),
+    }
+}
+
+/// The inputs were let go of at its end.
+fn pin_again(core: &mut Core, context: &Context, job: &JobRow) -> Result<()> {
+    for input in &job.spec.inputs {
+        let node = crate::namespace::resolve_file(core, &context.who, &input.path)
+            .map_err(|failure| failure.during("input"))?;
+        core.store.put_pin(node.id, &super::pin_holder(job.shared()), None)?;
+        if pool::state_of(core, &node) == wire::control::FileState::Nearline {
+            tape::request_recall(core, context, &node)?;
+        }
+    }
+    Ok(())
+}

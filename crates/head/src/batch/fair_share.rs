@@ -6,6 +6,7 @@
 
 use crate::store::{FairShare, Member, ShareAccount};
 use base::{Millis, Timestamp};
+#[cfg(test)]
 use std::cmp::Ordering;
 
 /// How urgent somebody is: usage for the share, then slots in use for the share. The lowest goes first.
@@ -26,6 +27,7 @@ impl FairShare {
     }
 
     /// Who of those that wait goes next; among equals the one that is named first.
+    #[cfg(test)]
     pub(crate) fn next<'a>(
         &self,
         waiting: impl IntoIterator<Item = &'a Member>,

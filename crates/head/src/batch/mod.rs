@@ -4,20 +4,27 @@ mod calls;
 mod changes;
 mod deliveries;
 mod fair_share;
+mod list;
 mod output;
 mod plan;
 mod queues;
+mod ready;
 mod refusals;
+mod retry;
 mod room;
+mod routes;
 mod shares;
 mod submit;
+mod waits;
+mod windows;
 
-pub(crate) use calls::without_environment;
+pub(crate) use deliveries::Deliveries;
+pub(crate) use list::without_environment;
 pub(crate) use output::Outputs;
+pub(crate) use ready::look_at_times;
 pub(crate) use refusals::Refusals;
 pub(crate) use room::host_removed;
-
-use plan::Candidate;
+pub(crate) use waits::why;
 
 use crate::{
     Context, Core, Topic,
@@ -63,18 +70,17 @@ pub(crate) fn pin_holder(job: JobId) -> String {
 }
 
 /// A file came online: jobs that were held only for it may run.
-pub(crate) fn file_online(core: &mut Core, file: FileId) -> Result<()> {
+pub(crate) fn file_online(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> {
     core.live.jobs_held_back.clear();
     if core.store.active_jobs_len()? == 0 {
         return Ok(());
     }
     for id in core.store.jobs_with_file(file, JobFileRole::Input, JobState::Held)? {
-        if let Some(mut job) = core.store.job(id)?
+        if let Some(job) = core.store.job(id)?
             && core.store.job_files_missing(job.shared(), JobFileRole::Input)? == 0
+            && let Some(ended) = ready::settle(core, now, job)?
         {
-            job.state = JobState::Queued;
-            core.store.save_job(&job)?;
-            core.touch(Topic::Jobs);
+            ready::look_at_dependents(core, now, ended)?;
         }
     }
     Ok(())
@@ -127,10 +133,10 @@ pub(crate) fn file_removed(core: &mut Core, context: &Context, file: FileId, pat
 
 /// Writes a job. When it takes its slots, or gives them back, the usage of its owner changes.
 fn save(core: &mut Core, job: &JobRow, now: Timestamp) -> Result<()> {
-    let slots = |job: &JobRow| if job.state == JobState::Running { job.spec.resources.cpus } else { 0 };
-    let before = core.store.job(job.id)?.as_ref().map_or(0, slots);
+    let before = core.store.active()?.slots_of(job.id);
+    let after = if job.state == JobState::Running { job.spec.resources.cpus } else { 0 };
     core.store.save_job(job)?;
-    let change = f64::from(slots(job)) - f64::from(before);
+    let change = f64::from(after) - f64::from(before);
     if change != 0.0 {
         core.store.change_slots(&member(job), change, now)?;
     }
@@ -142,30 +148,36 @@ fn member(job: &JobRow) -> Member {
     Member { group: job.group.clone(), user: job.owner.clone() }
 }
 
-/// A job as plans see it.
-fn candidate(job: &JobRow) -> Candidate {
-    let wish = job.spec.resources;
-    Candidate { id: job.id, member: member(job), cpus: wish.cpus, memory: wish.memory_bytes }
-}
-
-/// Ends a job: its pins go, its state is final.
+/// Ends a job, and looks at those that waited for its end.
 fn finish(
     core: &mut Core,
     context: &Context,
-    mut job: JobRow,
+    job: JobRow,
     state: JobState,
     reason: Option<String>,
 ) -> Result<()> {
+    let job = finish_one(core, context.now, job, state, reason)?;
+    ready::look_at_dependents(core, context.now, job)
+}
+
+/// Ends a job: its pins go, its state is final.
+fn finish_one(
+    core: &mut Core,
+    now: Timestamp,
+    mut job: JobRow,
+    state: JobState,
+    reason: Option<String>,
+) -> Result<JobRow> {
     debug_assert!(state.is_over());
     job.state = state;
     job.reason = reason;
-    job.ended = Some(context.now);
-    save(core, &job, context.now)?;
+    job.ended = Some(now);
+    save(core, &job, now)?;
     release_inputs(core, &job)?;
     core.touch(Topic::Jobs);
     core.touch(Topic::Files);
-    say_ended(core, &job, context.now);
-    Ok(())
+    say_ended(core, &job, now);
+    Ok(job)
 }
 
 /// The process of a job is over: its inputs may go, unless other elements of its array need them.
@@ -188,25 +200,6 @@ fn say_ended(core: &mut Core, job: &JobRow, now: Timestamp) {
     let why = job.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     let what = format!("job {} of {} is {}{why}", job.id, job.owner, job.state.as_str());
     core.say(now, kind, job.id, what);
-}
-
-/// Why a job is where it is; what was stored when it ended, computed while it lives.
-pub(crate) fn reason(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<Option<String>> {
-    Ok(match job.state {
-        JobState::Held => Some(waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?),
-        JobState::Queued => Some(match refusals::nobody_runs(core, &job.into(), now)? {
-            Some(refused) => refused.what,
-            None if core.live.jobs_held_back.contains(&job.id) => {
-                waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?
-            }
-            None => format!("waits for {} of the CPU slots; {slots}", job.spec.resources.cpus),
-        }),
-        JobState::Running => running(core, job, now),
-        JobState::Archiving => {
-            Some(waiting_files(core, job, JobFileRole::Output, "outputs are not on tape", now)?)
-        }
-        JobState::Done | JobState::Failed | JobState::Cancelled => job.reason.clone(),
-    })
 }
 
 /// What is to be said of a job that was given to a worker.
@@ -255,12 +248,9 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
 /// The workers' slots in words.
 pub(crate) fn slots_text(core: &Core, now: Timestamp) -> Result<String> {
     let workers = core.store.workers()?;
-    let active = core.store.active_jobs()?;
-    let there = workers.iter().filter(|worker| is_available(core, &worker.name, now));
-    let total: u64 = there.map(|worker| u64::from(worker.cpus)).sum();
-    let is_there =
-        |job: &&JobRow| job.worker.as_deref().is_some_and(|worker| is_available(core, worker, now));
-    let running = active.iter().filter(|job| job.state == JobState::Running).filter(is_there);
-    let used: u64 = running.map(|job| u64::from(job.spec.resources.cpus)).sum();
+    let taken = core.store.slots_taken()?;
+    let there = || workers.iter().filter(|worker| is_available(core, &worker.name, now));
+    let total: u64 = there().map(|worker| u64::from(worker.cpus)).sum();
+    let used: u64 = there().map(|worker| u64::from(taken.get(&worker.name).copied().unwrap_or(0))).sum();
     Ok(if total == 0 { "no worker is running".to_owned() } else { format!("{used} of {total} busy") })
 }

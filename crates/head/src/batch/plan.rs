@@ -1,10 +1,17 @@
 //! Which queued jobs a worker starts, as a pure function.
+//!
+//! The order: the priority of the queue, then that of the job, then fair share says whose turn it is, then the oldest goes. A pass looks
+//! at the first job of each line ([`ActiveJobs`]), so that it costs as much as there are owners who wait, not jobs.
 
-use super::refusals::Submitter;
-use crate::store::{FairShare, Member};
+use super::{fair_share::Rank, refusals::Submitter, windows::is_open};
+use crate::store::{ActiveJobs, FairShare, Line, Member, QueueRow, QueueTable, Wish};
 use base::{JobId, Timestamp};
-use std::collections::{BTreeMap, VecDeque};
-use wire::control::JobUsers;
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, BTreeSet},
+    iter::Peekable,
+};
+use wire::control::{JobUsers, QueueKind};
 
 /// Whether a worker runs jobs of `who`, or may do so.
 pub(crate) fn admits(users: &JobUsers, who: &Submitter<'_>) -> bool {
@@ -12,15 +19,6 @@ pub(crate) fn admits(users: &JobUsers, who: &Submitter<'_>) -> bool {
         || users.maybe_others
         || users.owner && who.is_facility_owner
         || users.users.iter().any(|user| user == who.name)
-}
-
-/// A job that could start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Candidate {
-    pub(crate) id: JobId,
-    pub(crate) member: Member,
-    pub(crate) cpus: u32,
-    pub(crate) memory: u64,
 }
 
 /// What a worker has.
@@ -33,166 +31,266 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Whether the job could ever run here.
-    pub(crate) fn can_hold(&self, job: &Candidate) -> bool {
-        job.cpus <= self.cpus && job.memory <= self.memory
+    /// Whether a job could ever run here.
+    pub(crate) fn can_hold(&self, wish: &Wish) -> bool {
+        wish.cpus <= self.cpus && wish.memory <= self.memory
     }
 
-    fn has_room(&self, job: &Candidate) -> bool {
-        job.cpus <= self.cpus_free && job.memory <= self.memory_free
+    fn has_room(&self, wish: &Wish) -> bool {
+        wish.cpus <= self.cpus_free && wish.memory <= self.memory_free
     }
 }
 
-/// Queued jobs in the order of their numbers, by whose they are.
-pub(crate) struct Queue {
-    of: BTreeMap<Member, VecDeque<Candidate>>,
+/// Whether a worker has all labels of a wish; its own name counts as one.
+pub(crate) fn has_labels(wish: &str, worker: &str, labels: &[String]) -> bool {
+    wish.split(',')
+        .filter(|label| !label.is_empty())
+        .all(|wanted| wanted == worker || labels.iter().any(|label| label == wanted))
 }
 
-impl Queue {
-    /// Of jobs in the order of their numbers.
-    pub(crate) fn new(jobs: impl IntoIterator<Item = Candidate>) -> Self {
-        let mut of: BTreeMap<Member, VecDeque<Candidate>> = BTreeMap::new();
-        for job in jobs {
-            of.entry(job.member.clone()).or_default().push_back(job);
+/// How many more jobs may start, by what bounds them.
+#[derive(Debug, Default)]
+pub(crate) struct Limits<'a> {
+    run_limit: Option<u32>,
+    all: u32,
+    queues: BTreeMap<&'a str, u32>,
+    users: BTreeMap<(&'a str, &'a str), u32>,
+    arrays: BTreeMap<JobId, u32>,
+}
+
+/// The limit that keeps a job from starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limited {
+    /// As many jobs run in the facility as may.
+    Facility(u32),
+    /// In its queue.
+    Queue(u32),
+    /// Of its user in the queue.
+    User(u32),
+    /// Of its array.
+    Array(u32),
+}
+
+impl<'a> Limits<'a> {
+    /// What runs now.
+    pub(crate) fn of(active: &'a ActiveJobs, run_limit: Option<u32>) -> Self {
+        let mut limits = Self { run_limit, ..Self::default() };
+        for job in active.running() {
+            limits.take(&job.queue, &job.member.user, &job.wish);
         }
-        Self { of }
+        limits
     }
 
-    /// Takes the job that goes next: the oldest of whom fair share says; among equals the oldest of all.
-    pub(crate) fn next(&self, fair: &FairShare, now: Timestamp) -> Option<&Candidate> {
-        let mut members: Vec<_> = self.of.iter().collect();
-        members.sort_by_key(|(_, jobs)| jobs.front().map(|job| job.id));
-        let next = fair.next(members.iter().map(|(member, _)| *member), now)?;
-        self.of.get(next)?.front()
-    }
-
-    /// The oldest job of a user is gone.
-    pub(crate) fn take(&mut self, member: &Member) -> Option<Candidate> {
-        let jobs = self.of.get_mut(member)?;
-        let job = jobs.pop_front();
-        if jobs.is_empty() {
-            self.of.remove(member);
+    fn take(&mut self, queue: &'a str, user: &'a str, wish: &Wish) {
+        self.all += 1;
+        *self.queues.entry(queue).or_default() += 1;
+        *self.users.entry((queue, user)).or_default() += 1;
+        if let Some(array) = wish.array {
+            *self.arrays.entry(array).or_default() += 1;
         }
-        job
+    }
+
+    /// What keeps a job of a line from starting.
+    pub(crate) fn limit(
+        &self,
+        queue: &QueueRow,
+        user: &str,
+        (wish, cap): (&Wish, Option<u32>),
+    ) -> Option<Limited> {
+        let name = queue.name.as_str();
+        let reached = |limit: Option<u32>, running: Option<&u32>| {
+            limit.filter(|limit| running.copied().unwrap_or(0) >= *limit)
+        };
+        let array = wish.array.and_then(|array| self.arrays.get(&array));
+        reached(self.run_limit, Some(&self.all))
+            .map(Limited::Facility)
+            .or_else(|| reached(queue.settings.run_limit, self.queues.get(name)).map(Limited::Queue))
+            .or_else(|| {
+                reached(queue.settings.user_run_limit, self.users.get(&(name, user))).map(Limited::User)
+            })
+            .or_else(|| reached(cap, array).map(Limited::Array))
     }
 }
 
-/// Chooses jobs to start now, in order, of those that the worker runs at all.
-///
-/// Fair share says whose turn it is; the oldest job of that user goes. A job that would fit an empty worker but not the free slots
-/// holds them until it fits: otherwise small jobs would starve it.
-pub(crate) fn dispatch(
-    mut slots: Slots,
-    queue: impl IntoIterator<Item = Candidate>,
-    mut fair: FairShare,
-    now: Timestamp,
-) -> Vec<JobId> {
-    let mut queue = Queue::new(queue.into_iter().filter(|job| slots.can_hold(job)));
-    let mut chosen = Vec::new();
-    while let Some(member) =
-        queue.next(&fair, now).filter(|job| slots.has_room(job)).map(|job| job.member.clone())
-    {
-        let Some(job) = queue.take(&member) else { break };
-        slots.cpus_free -= job.cpus;
-        slots.memory_free -= job.memory;
-        fair.change(&member, job.cpus.into(), now);
-        chosen.push(job.id);
-    }
-    chosen
+/// What is left of a line.
+type OpenLine<'a> = Peekable<Box<dyn Iterator<Item = &'a (Reverse<i32>, JobId)> + 'a>>;
+/// What decides which job goes next: the lowest.
+type Key = (Reverse<i32>, (Rank, Rank), JobId);
+
+/// A line that may give the next job.
+struct Cursor<'a> {
+    queue: &'a QueueRow,
+    wish: &'a Wish,
+    line: OpenLine<'a>,
 }
 
-/// How many jobs go before one of those that wait, if slots came free one after the other; at most `most`.
-pub(crate) fn ahead_of(
-    job: JobId,
-    queue: impl IntoIterator<Item = Candidate>,
-    (mut fair, now): (FairShare, Timestamp),
-    most: usize,
-) -> usize {
-    let mut queue = Queue::new(queue);
-    for ahead in 0..most {
-        let Some(next) = queue.next(&fair, now).cloned() else { return ahead };
-        if next.id == job {
-            return ahead;
+/// An owner who waits, with their lines.
+struct Waiting<'a> {
+    member: &'a Member,
+    rank: (Rank, Rank),
+    lines: Vec<Cursor<'a>>,
+}
+
+/// The job that goes next.
+struct Next<'a> {
+    at: (usize, usize),
+    id: JobId,
+    queue: &'a QueueRow,
+    wish: &'a Wish,
+    member: &'a Member,
+}
+
+/// What a pass looks at.
+pub(crate) struct Pass<'a> {
+    pub(crate) active: &'a ActiveJobs,
+    pub(crate) queues: &'a QueueTable,
+    /// Usage, as it is and as it would be with the jobs that were chosen.
+    pub(crate) fair: FairShare,
+    /// Jobs whose inputs cannot be read at the moment.
+    pub(crate) held_back: &'a BTreeSet<JobId>,
+    pub(crate) now: Timestamp,
+}
+
+impl<'a> Pass<'a> {
+    /// Queues that run jobs now, those of the same priority together, the highest first.
+    fn tiers(&self) -> BTreeMap<Reverse<i32>, Vec<&'a QueueRow>> {
+        let mut tiers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for queue in self.queues.queues.values().filter(|queue| runs_now(queue, self.now)) {
+            tiers.entry(Reverse(queue.settings.priority)).or_default().push(queue);
         }
-        queue.take(&next.member);
-        fair.change(&next.member, next.cpus.into(), now);
+        tiers
     }
-    most
+
+    /// Owners who wait in these queues, with the lines that `takes` accepts.
+    fn waiting(
+        &self,
+        queues: &[&'a QueueRow],
+        takes: &dyn Fn(&QueueRow, &Member, &Wish) -> bool,
+    ) -> Vec<Waiting<'a>> {
+        let mut lines: BTreeMap<&'a Member, Vec<Cursor<'a>>> = BTreeMap::new();
+        for queue in queues {
+            for (member, wishes) in self.active.lines(&queue.name).into_iter().flatten() {
+                for (wish, line) in wishes.iter().filter(|(wish, _)| takes(queue, member, wish)) {
+                    let line = self.open(line);
+                    lines.entry(member).or_default().push(Cursor { queue, wish, line });
+                }
+            }
+        }
+        let ranked = lines.into_iter().map(|(member, lines)| Waiting {
+            member,
+            rank: self.fair.rank(member, self.now),
+            lines,
+        });
+        ranked.collect()
+    }
+
+    fn open(&self, line: &'a Line) -> OpenLine<'a> {
+        let held_back = self.held_back;
+        let line: Box<dyn Iterator<Item = _>> = if held_back.is_empty() {
+            Box::new(line.iter())
+        } else {
+            Box::new(line.iter().filter(move |(_, id)| !held_back.contains(id)))
+        };
+        line.peekable()
+    }
+
+    /// The job that goes next of those that no limit keeps.
+    fn next(&self, waiting: &mut [Waiting<'a>], limits: &Limits<'_>) -> Option<Next<'a>> {
+        let mut best: Option<(Key, Next<'a>)> = None;
+        for (at, owner) in waiting.iter_mut().enumerate() {
+            let (rank, member) = (owner.rank, owner.member);
+            for (line_at, line) in owner.lines.iter_mut().enumerate() {
+                let Some((priority, id)) = line.line.peek().copied().copied() else { continue };
+                let key = (priority, rank, id);
+                if best.as_ref().is_some_and(|(other, _)| compare(&key, other) != Ordering::Less) {
+                    continue;
+                }
+                let cap = line.wish.array.and_then(|array| self.active.cap(array));
+                if limits.limit(line.queue, &member.user, (line.wish, cap)).is_some() {
+                    continue;
+                }
+                let (queue, wish) = (line.queue, line.wish);
+                best = Some((key, Next { at: (at, line_at), id, queue, wish, member }));
+            }
+        }
+        best.map(|(_, next)| next)
+    }
+
+    /// The job that was chosen is gone, and its owner has used more.
+    fn take(&mut self, next: &Next<'a>, waiting: &mut [Waiting<'a>], limits: &mut Limits<'a>) {
+        waiting[next.at.0].lines[next.at.1].line.next();
+        limits.take(&next.queue.name, &next.member.user, next.wish);
+        self.fair.change(next.member, next.wish.cpus.into(), self.now);
+        for other in waiting.iter_mut().filter(|other| other.member.group == next.member.group) {
+            other.rank = self.fair.rank(other.member, self.now);
+        }
+    }
+
+    /// Chooses jobs to start now, in order, of the lines that `takes` accepts for a worker.
+    ///
+    /// A job that would fit an empty worker but not the free slots holds them until it fits: otherwise small jobs would starve it.
+    pub(crate) fn dispatch(
+        mut self,
+        mut slots: Slots,
+        takes: &dyn Fn(&QueueRow, &Member, &Wish) -> bool,
+    ) -> Vec<JobId> {
+        let takes = |queue: &QueueRow, member: &Member, wish: &Wish| {
+            slots.can_hold(wish) && takes(queue, member, wish)
+        };
+        let tiers = self.tiers();
+        let mut limits = Limits::of(self.active, self.queues.run_limit);
+        let mut chosen = Vec::new();
+        if slots.cpus_free == 0 {
+            return chosen;
+        }
+        let lines: Vec<_> = tiers.values().map(|queues| self.waiting(queues, &takes)).collect();
+        for mut waiting in lines {
+            while let Some(next) = self.next(&mut waiting, &limits) {
+                if !slots.has_room(next.wish) {
+                    return chosen;
+                }
+                slots.cpus_free -= next.wish.cpus;
+                slots.memory_free -= next.wish.memory;
+                self.take(&next, &mut waiting, &mut limits);
+                chosen.push(next.id);
+            }
+        }
+        chosen
+    }
+
+    /// How many jobs go before one of those that wait, if slots came free one after the other; at most `most`.
+    pub(crate) fn ahead_of(mut self, job: JobId, most: usize) -> usize {
+        let mut limits = Limits::default();
+        let (mut ahead, tiers) = (0, self.tiers());
+        let lines: Vec<_> = tiers.values().map(|queues| self.waiting(queues, &|_, _, _| true)).collect();
+        for mut waiting in lines {
+            while ahead < most {
+                // Nothing bounds it: what runs now will have ended.
+                let Some(next) = self.next(&mut waiting, &Limits::default()) else { break };
+                if next.id == job {
+                    return ahead;
+                }
+                self.take(&next, &mut waiting, &mut limits);
+                ahead += 1;
+            }
+        }
+        ahead
+    }
+}
+
+/// Whether a queue starts jobs at this time.
+pub(crate) fn runs_now(queue: &QueueRow, now: Timestamp) -> bool {
+    queue.is_started && queue.settings.kind == QueueKind::Batch && is_open(&queue.settings.windows, now)
+}
+
+/// Ranks are numbers that are never NaN: what cannot be compared is equal.
+fn compare(one: &Key, other: &Key) -> Ordering {
+    one.0
+        .cmp(&other.0)
+        .then_with(|| one.1.partial_cmp(&other.1).unwrap_or(Ordering::Equal))
+        .then_with(|| one.2.cmp(&other.2))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn job(id: u64, owner: &str, cpus: u32) -> Candidate {
-        let member = Member { group: "g".into(), user: owner.into() };
-        Candidate { id: JobId(id), member, cpus, memory: 0 }
-    }
-
-    fn choose(slots: Slots, queue: Vec<Candidate>) -> Vec<JobId> {
-        dispatch(slots, queue, nobody(), Timestamp(0))
-    }
-
-    /// Nobody has used anything.
-    fn nobody() -> FairShare {
-        FairShare::new(base::Millis(1000), BTreeMap::new())
-    }
-
-    fn slots(cpus: u32, cpus_free: u32) -> Slots {
-        Slots { cpus, cpus_free, memory: 0, memory_free: 0 }
-    }
-
-    #[test]
-    fn owners_take_turns_and_among_equals_the_oldest_goes_first() {
-        let queue = vec![job(1, "ada", 1), job(2, "ada", 1), job(3, "bob", 1)];
-        let ids = choose(slots(3, 3), queue);
-        assert_eq!(ids, [JobId(1), JobId(3), JobId(2)]);
-    }
-
-    #[test]
-    fn a_worker_runs_jobs_of_those_whom_it_names() {
-        let nobody = JobUsers { everybody: false, ..JobUsers::default() };
-        let [ada, owner] = [("ada", false), ("root", true)]
-            .map(|(name, is_facility_owner)| Submitter { name, is_facility_owner });
-        let unproven = Submitter { is_facility_owner: false, ..owner };
-        assert!(admits(&JobUsers::default(), &ada), "a worker that does not say it runs all");
-        assert!(!admits(&nobody, &ada) && !admits(&nobody, &owner));
-        let for_owner = JobUsers { owner: true, ..nobody.clone() };
-        assert!(admits(&for_owner, &owner) && !admits(&for_owner, &ada));
-        assert!(!admits(&for_owner, &unproven), "a name proves nothing");
-        let for_ada = JobUsers { users: vec!["ada".into()], ..nobody.clone() };
-        assert!(admits(&for_ada, &ada) && !admits(&for_ada, &owner));
-        assert!(admits(&JobUsers { maybe_others: true, ..nobody }, &ada));
-    }
-
-    #[test]
-    fn a_wide_job_is_not_starved_by_narrow_ones() {
-        let queue = vec![job(1, "ada", 2), job(2, "ada", 1)];
-        assert_eq!(choose(slots(2, 1), queue.clone()), []);
-        assert_eq!(choose(slots(2, 2), queue), [JobId(1)]);
-    }
-
-    #[test]
-    fn a_job_that_never_fits_blocks_nobody() {
-        let queue = vec![job(1, "ada", 9), job(2, "ada", 1)];
-        assert_eq!(choose(slots(2, 2), queue), [JobId(2)]);
-    }
-
-    #[test]
-    fn the_place_in_line_is_that_of_the_dispatch() {
-        let queue = vec![job(1, "ada", 1), job(2, "ada", 1), job(3, "bob", 1)];
-        let ahead = |id| ahead_of(JobId(id), queue.clone(), (nobody(), Timestamp(0)), 9);
-        assert_eq!([ahead(1), ahead(3), ahead(2)], [0, 1, 2]);
-    }
-
-    proptest! {
-        #[test]
-        fn slots_are_never_overcommitted(cpus in prop::collection::vec(0u32..6, 0..40), free in 0u32..8) {
-            let queue: Vec<_> = cpus.iter().enumerate().map(|(id, cpus)| job(id as u64, "ada", *cpus)).collect();
-            let ids = choose(slots(8, free), queue.clone());
-            let used: u32 = ids.iter().map(|id| queue[id.0 as usize].cpus).sum();
-            prop_assert!(used <= free);
-        }
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

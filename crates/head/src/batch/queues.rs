@@ -1,5 +1,6 @@
 //! Queues: what operators set, and which queue a job comes into.
 
+use super::routes::route_kept;
 use crate::{Apply, Context, Core, Topic, store::QueueRow};
 use base::{Failure, Result, check_name};
 use std::collections::BTreeSet;
@@ -15,18 +16,18 @@ impl Apply for GetQueues {
 
     fn apply(self, core: &mut Core, _: &Context) -> Result<Queues> {
         let table = core.store.queues()?;
-        let counts = core.store.queue_counts()?;
+        let active = core.store.active()?;
         let info = |row: &QueueRow| {
-            let (held, queued, running) = counts.get(&row.name).copied().unwrap_or_default();
+            let counts = active.counts().get(&row.name).copied().unwrap_or_default();
             QueueInfo {
                 name: row.name.clone(),
                 settings: row.settings.clone(),
                 is_enabled: row.is_enabled,
                 is_started: row.is_started,
                 is_default: row.is_default,
-                held,
-                queued,
-                running,
+                held: counts.held,
+                queued: counts.queued,
+                running: counts.running + counts.archiving,
             }
         };
         Ok(Queues { queues: table.queues.values().map(info).collect(), run_limit: table.run_limit })
@@ -89,13 +90,14 @@ impl Apply for SetQueue {
         }
         row.settings = self.settings;
         core.store.put_queue(&row)?;
+        route_kept(core, context.now)?;
         core.touch(Topic::Jobs);
         Ok(Done {})
     }
 }
 
 fn has_jobs(core: &Core, queue: &str) -> Result<bool> {
-    Ok(core.store.queue_counts()?.contains_key(queue))
+    Ok(core.store.active()?.counts().contains_key(queue))
 }
 
 impl Apply for RemoveQueue {
@@ -147,6 +149,7 @@ impl Apply for SwitchQueue {
             row.is_default = true;
         }
         core.store.put_queue(&row)?;
+        route_kept(core, context.now)?;
         core.touch(Topic::Jobs);
         Ok(Done {})
     }

@@ -113,9 +113,11 @@ pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Re
 }
 
 fn running_on(core: &Core, worker: &str) -> Result<Vec<JobRow>> {
-    let mut jobs = core.store.active_jobs()?;
-    jobs.retain(|job| job.state == JobState::Running && job.worker.as_deref() == Some(worker));
-    Ok(jobs)
+    let ids: Vec<_> = {
+        let active = core.store.active()?;
+        active.running().filter(|job| job.worker.as_deref() == Some(worker)).map(|job| job.id).collect()
+    };
+    ids.into_iter().map(|id| known(core, id)).collect()
 }
 
 /// A run that goes on, with its job. Only its worker may speak of it; `NotFound` for those that are over.
@@ -138,6 +140,9 @@ fn is_current(core: &Core, run: JobRun, worker: &str) -> Result<bool> {
 
 /// A worker does not know a run: it never reached it, or it is lost. What has begun is never begun again unasked.
 fn forgotten(core: &mut Core, context: &Context, mut job: JobRow, why: String) -> Result<()> {
+    if job.has_begun && job.spec.rerunnable && !job.is_cancelled {
+        return super::retry::run_again(core, context, job, Some(why));
+    }
     if job.has_begun {
         job.exit = Some(JobExit::Lost);
         return finish(core, context, job, JobState::Failed, Some(why));
@@ -146,7 +151,7 @@ fn forgotten(core: &mut Core, context: &Context, mut job: JobRow, why: String) -
     job.worker = None;
     job.started = None;
     super::save(core, &job, context.now)?;
-    Ok(())
+    super::ready::settle(core, context.now, job).map(drop)
 }
 
 impl Apply for JobStarted {

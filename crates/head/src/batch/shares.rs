@@ -1,9 +1,6 @@
 //! Shares of the CPU slots: what groups and users are entitled to, and how far they have used it.
 
-use super::{
-    candidate, member,
-    plan::{Candidate, ahead_of},
-};
+use super::{list::pass, member};
 use crate::{
     Apply, Context, Core,
     store::{JobRow, Member},
@@ -12,7 +9,7 @@ use base::{
     Failure, Result, Timestamp, check_name,
     units::{counted, human_span, noun},
 };
-use wire::control::{Done, GetShares, JobState, SetShare, ShareInfo, Shares};
+use wire::control::{Done, GetShares, SetShare, ShareInfo, Shares};
 
 /// Shares lie between these, so that no ratio of two is lost in a number.
 const SHARE_MIN: f64 = 1e-6;
@@ -58,10 +55,9 @@ impl Apply for GetShares {
 /// Why a queued job is not running yet: its place in line, and what its owner has used.
 pub(super) fn place(core: &Core, job: &JobRow, now: Timestamp) -> Result<String> {
     let fair = core.store.fair_share()?;
-    let queued = core.store.active_jobs()?.into_iter().filter(|other| other.state == JobState::Queued);
-    let queue: Vec<Candidate> = queued.map(|job| candidate(&job)).collect();
+    let (active, queues) = (core.store.active()?, core.store.queues()?);
+    let ahead = pass(core, &active, &queues, &core.live.jobs_held_back, now)?.ahead_of(job.id, AHEAD_MAX);
     let member = member(job);
-    let ahead = ahead_of(job.id, queue, ((*fair).clone(), now), AHEAD_MAX);
     let jobs = counted(ahead as u64, "job", "jobs");
     let ahead = match ahead {
         0 => "no job goes before it".to_owned(),

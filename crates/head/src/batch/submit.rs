@@ -4,134 +4,184 @@ mod check;
 
 use super::{
     calls::known,
-    pin_holder,
-    queues::known_queue,
+    pin_holder, ready,
     refusals::{Submitter, nobody_runs},
+    routes::route,
 };
 use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, find, refuse_reserved, require, resolve_file},
     pool,
-    store::{JobFileRole, JobOwner, NewJobs, Node, QueueRow},
+    store::{DependencyRow, DependencyState, JobFileRole, JobOwner, NewJobs, Node},
     tape,
 };
-use base::{
-    ErrorKind, Failure, FilePath, JobId, Millis, Result,
-    limits::JOBS_WAITING_MAX,
-    units::{counted, human_bytes},
-};
+use base::{ErrorKind, Failure, FilePath, JobId, Result, limits::JOBS_WAITING_MAX};
 use check::check;
 use std::sync::Arc;
 use wire::control::{
-    ArrayRange, FileState, HoldKind, JobSpec, JobState, OutputKind, QueueSettings, Submit, Submitted,
+    ArrayRange, DependencyKind, FileState, HoldKind, JobDependency, JobSpec, JobState, OutputKind, PRIORITY,
+    SUBMIT_KEY_BYTES_MAX, Submit, Submitted,
 };
 
-/// Longest run of a job for which nobody says another.
-const WALL: Millis = Millis::from_seconds(24 * 3600);
+/// Jobs that one waits for: a look at all of them takes some milliseconds.
+const DEPENDENCIES_MAX: usize = 10_000;
 
 impl Apply for Submit {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(mut self, core: &mut Core, context: &Context) -> Result<Submitted> {
-        let name = self.spec.queue.clone();
-        let queue = match &name {
-            Some(name) => known_queue(core, name)?,
-            None => default_queue(core)?,
-        };
-        give_defaults(&mut self.spec, &queue.settings);
-        check(&self.spec)?;
+        if let Some(key) = &self.key {
+            check_key(key)?;
+            // Its acknowledgement was lost: it was submitted.
+            if let Some((job, count)) = core.store.job_of_key(&context.who.name, key)? {
+                return Ok(Submitted { job, count });
+            }
+        }
         if let Some(array) = &self.array {
             array.check()?;
         }
-        let is_facility_owner = context.who.is_operator && context.who.name == core.facility.owner;
-        check_workers(core, &self.spec)?;
-        if let Some(refused) =
-            nobody_runs(core, &Submitter { name: &context.who.name, is_facility_owner }, context.now)?
-        {
-            return Err(refused);
-        }
-        if core.store.active_jobs_len()? >= JOBS_WAITING_MAX {
-            return Err(
-                Failure::busy(format!("{JOBS_WAITING_MAX} jobs are waiting")).hint("submit again later")
-            );
-        }
+        let queue = route(core, &mut self.spec)?;
+        check(&self.spec, self.array.is_some())?;
+        check_priority(context, self.spec.priority)?;
+        let count = self.array.as_ref().map_or(1, ArrayRange::count);
+        require_capacity(core, context, count)?;
         let inputs = inputs(core, context, &self.spec)?;
         check_outputs(core, context, &self.spec)?;
-        let who = &context.who;
-        let owner = JobOwner { name: &who.name, groups: &who.groups, is_facility_owner };
-        let holds: &[HoldKind] = if self.spec.held { &[HoldKind::User] } else { &[] };
-        let new = NewJobs {
-            owner: &owner,
-            spec: &self.spec,
-            queue: &queue.name,
-            state: JobState::Held,
-            holds,
-            array: self.array.as_ref(),
-            key: self.key.as_deref(),
-            now: context.now,
-        };
-        let job = core.store.insert_jobs(&new)?;
-        for (index, node) in inputs.iter().enumerate() {
-            core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
-            // Pinned before it is online: nothing can evict it between its recall and the job's start.
-            core.store.put_pin(node.id, &pin_holder(job), None)?;
-            if pool::state_of(core, node) == FileState::Nearline {
-                tape::request_recall(core, context, node)?;
-            }
-        }
-        // What is out of reach is waited for, as later when it goes out of reach.
-        if inputs.iter().all(|node| pool::state_of(core, node) != FileState::Nearline) {
-            for id in job.0..job.0 + self.array.as_ref().map_or(1, ArrayRange::count) {
-                let mut row = known(core, JobId(id))?;
-                row.state = JobState::Queued;
-                core.store.save_job(&row)?;
+        let dependencies = resolve(core, &self.spec.dependencies, self.array.is_some())?;
+        let job = insert(core, context, &self, (&queue, dependencies.is_empty(), &inputs))?;
+        put_dependencies(core, job, dependencies)?;
+        let row = known(core, job)?;
+        if row.state == JobState::Held {
+            for ended in ready::settle_all(core, context.now, &row)? {
+                ready::look_at_dependents(core, context.now, ended)?;
             }
         }
         core.touch(Topic::Jobs);
-        Ok(Submitted { job, count: self.array.as_ref().map_or(1, ArrayRange::count) })
+        Ok(Submitted { job, count })
     }
 }
 
-fn default_queue(core: &Core) -> Result<QueueRow> {
-    let table = core.store.queues()?;
-    table.queues.values().find(|row| row.is_default).cloned().ok_or_else(|| {
-        Failure::not_found("the facility has no default queue").hint("name one: `bp submit --queue QUEUE`")
-    })
+fn check_key(key: &str) -> Result<()> {
+    if key.is_empty() || key.len() > SUBMIT_KEY_BYTES_MAX || key.contains(char::is_control) {
+        return Err(Failure::invalid(format!(
+            "the key of a submission has {} bytes; it may have 1 to {SUBMIT_KEY_BYTES_MAX}, none of them a control \
+                character",
+            key.len()
+        )));
+    }
+    Ok(())
 }
 
-/// Gives a job what it does not say: of the queue, else one slot for a day.
-fn give_defaults(spec: &mut JobSpec, queue: &QueueSettings) {
-    let (wish, given) = (&mut spec.resources, queue.defaults);
-    if wish.cpus == 0 {
-        wish.cpus = given.cpus.unwrap_or(1);
+/// Refuses priorities that only operators give.
+pub(super) fn check_priority(context: &Context, priority: i32) -> Result<()> {
+    if !PRIORITY.contains(&priority) {
+        return Err(Failure::invalid(format!("priority {priority} is not between -1024 and 1023")));
     }
-    if wish.memory_bytes == 0 {
-        wish.memory_bytes = given.memory_bytes.unwrap_or(0);
+    if priority > 0 {
+        context.who.require_operator("raise the priority of jobs above 0")?;
     }
-    if wish.wall.0 == 0 {
-        wish.wall = given.wall.unwrap_or_else(|| queue.ceilings.wall.unwrap_or(WALL).min(WALL));
-    }
+    Ok(())
 }
 
-fn check_workers(core: &Core, spec: &JobSpec) -> Result<()> {
-    let workers = core.store.workers()?;
-    let wish = spec.resources;
-    let fits = workers.iter().any(|worker| wish.cpus <= worker.cpus && wish.memory_bytes <= worker.memory);
-    if workers.is_empty() || fits {
-        return Ok(());
+/// Refuses jobs that nobody would run, and more than may wait.
+fn require_capacity(core: &Core, context: &Context, count: u64) -> Result<()> {
+    let is_facility_owner = context.who.is_operator && context.who.name == core.facility.owner;
+    let who = Submitter { name: &context.who.name, is_facility_owner };
+    if let Some(refused) = nobody_runs(core, &who, context.now)? {
+        return Err(refused);
     }
-    let cpus = workers.iter().map(|worker| worker.cpus).max().unwrap_or(0);
-    let memory = workers.iter().map(|worker| worker.memory).max().unwrap_or(0);
-    Err(Failure::invalid(format!(
-        "no worker has {} and {} of memory",
-        counted(wish.cpus.into(), "CPU slot", "CPU slots"),
-        human_bytes(wish.memory_bytes)
-    ))
-    .hint(format!(
-        "the largest has {} and {}",
-        counted(cpus.into(), "slot", "slots"),
-        human_bytes(memory)
-    )))
+    if core.store.active_jobs_len()? + count > JOBS_WAITING_MAX as u64 {
+        let what = format!("{JOBS_WAITING_MAX} jobs may wait, and {count} more would be too many");
+        return Err(Failure::busy(what).hint("submit again later"));
+    }
+    Ok(())
+}
+
+/// Adds the rows, and pins the inputs.
+fn insert(
+    core: &mut Core,
+    context: &Context,
+    call: &Submit,
+    (queue, is_free, inputs): (&str, bool, &[Arc<Node>]),
+) -> Result<JobId> {
+    let (who, spec) = (&context.who, &call.spec);
+    let is_facility_owner = who.is_operator && who.name == core.facility.owner;
+    let owner = JobOwner { name: &who.name, groups: &who.groups, is_facility_owner };
+    let holds: &[HoldKind] = if spec.held { &[HoldKind::User] } else { &[] };
+    // What is out of reach is waited for, as later when it goes out of reach.
+    let is_online = inputs.iter().all(|node| pool::state_of(core, node) != FileState::Nearline);
+    let has_begun = spec.begin.is_none_or(|begin| begin <= context.now);
+    let is_ready = is_free && is_online && has_begun && holds.is_empty();
+    let job = core.store.insert_jobs(&NewJobs {
+        owner: &owner,
+        spec,
+        queue,
+        state: if is_ready { JobState::Queued } else { JobState::Held },
+        holds,
+        array: call.array.as_ref(),
+        key: call.key.as_deref(),
+        now: context.now,
+    })?;
+    for (index, node) in inputs.iter().enumerate() {
+        core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
+        // Pinned before it is online: nothing can evict it between its recall and the job's start.
+        core.store.put_pin(node.id, &pin_holder(job), None)?;
+        if pool::state_of(core, node) == FileState::Nearline {
+            tape::request_recall(core, context, node)?;
+        }
+    }
+    Ok(job)
+}
+
+/// The jobs that dependencies name: of each whether it is a whole array.
+type Resolved = Vec<(DependencyKind, Option<JobId>, bool)>;
+
+/// Looks up what a job waits for. It waits for jobs that exist only, so no two wait for each other.
+pub(super) fn resolve(core: &Core, dependencies: &[JobDependency], is_array: bool) -> Result<Resolved> {
+    let mut resolved = Resolved::new();
+    for dependency in dependencies {
+        let kind = dependency.kind;
+        let Some(selection) = &dependency.job else {
+            if kind != DependencyKind::Singleton {
+                return Err(Failure::invalid(format!("dependency {} names no job", kind.as_str())));
+            }
+            resolved.push((kind, None, false));
+            continue;
+        };
+        if kind == DependencyKind::Singleton {
+            return Err(Failure::invalid("dependency singleton names a job; it takes none"));
+        }
+        let on = known(core, selection.job).map_err(|failure| failure.during("dependency"))?;
+        let is_whole = on.array.is_some_and(|element| element.array == on.id) && selection.indices.is_empty();
+        if kind == DependencyKind::AfterCorr && !(is_whole && is_array) {
+            return Err(Failure::invalid("dependency aftercorr is of one array on another, as a whole"));
+        }
+        if is_whole {
+            resolved.push((kind, Some(on.id), true));
+        } else {
+            let ids = super::list::selected(core, selection)?;
+            resolved.extend(ids.into_iter().map(|id| (kind, Some(id), false)));
+        }
+        if resolved.len() > DEPENDENCIES_MAX {
+            return Err(Failure::invalid(format!("a job may depend on {DEPENDENCIES_MAX} others"))
+                .hint("name a whole array, which counts as one"));
+        }
+    }
+    Ok(resolved)
+}
+
+/// Writes what a job waits for.
+pub(super) fn put_dependencies(core: &Core, job: JobId, resolved: Resolved) -> Result<()> {
+    for (index, (kind, on_job, is_whole)) in (0..).zip(resolved) {
+        let state = DependencyState::Waiting;
+        let mut row = DependencyRow { job, index, kind, on_job, is_whole, state };
+        let is_decided_later = kind == DependencyKind::Singleton || kind == DependencyKind::AfterCorr;
+        if !is_decided_later {
+            row.state = ready::state_of(core, &known(core, job)?, &row)?;
+        }
+        core.store.put_dependency(&row)?;
+    }
+    Ok(())
 }
 
 /// All inputs, or why the job cannot ever run.

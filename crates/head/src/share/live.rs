@@ -268,7 +268,7 @@ fn seal(core: &mut Core, node: &Node, sealed: &LiveSealed, context: &Context) ->
     core.live.share.hasty.remove(&node.id);
     put(core, node.id, &shared, context.now)?;
     core.touch(Topic::Files);
-    batch::file_online(core, node.id)
+    batch::file_online(core, node.id, context.now)
 }
 
 /// What a door waits for that opens a live file.

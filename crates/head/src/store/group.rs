@@ -37,6 +37,8 @@ impl Store {
         self.mounts.end_group();
         self.fair_share.end_group();
         self.queues.end_group();
+        self.active.get_mut().commit();
+        self.is_active_stale.set(false);
         let (files, is_visible) = self.pending.get_mut().commit();
         let (cache, changed) = (self.cache.get_mut(), self.changed.get_mut());
         for (id, now) in files {
@@ -69,7 +71,8 @@ impl Store {
         self.queues.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
-        self.active_jobs.set(None);
+        self.active.get_mut().forget();
+        self.is_active_stale.set(false);
         self.policies.take();
         self.hosts.take();
         self.labels.take();
@@ -88,6 +91,16 @@ impl Store {
         debug_assert_eq!(self.wanted.get(), Depth::Group);
         self.wanted.set(Depth::Call);
         self.pending.get_mut().begin_call();
+        self.active.get_mut().begin_call();
+    }
+
+    /// A call was refused: its jobs stand where they stood.
+    fn undo_active(&mut self) {
+        if self.is_active_stale.get() {
+            self.active.get_mut().forget();
+        } else {
+            self.active.get_mut().undo_call();
+        }
     }
 
     /// Ends the call: keeps its changes or drops them.
@@ -96,7 +109,7 @@ impl Store {
         if !keep {
             // What was derived from its changes does not hold.
             self.changes.set(self.changes.get() + 1);
-            self.active_jobs.set(None);
+            self.undo_active();
             self.policies.take();
             self.hosts.take();
             self.labels.take();

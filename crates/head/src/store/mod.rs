@@ -23,6 +23,8 @@ pub use error::{StoreError, StoreResult};
 use group::Depth;
 use query::{document, json, maybe_document, word};
 pub use rows::facility::catalogue::Catalogue;
+#[cfg(test)]
+pub(crate) use rows::jobs::ActiveJob;
 pub(crate) use rows::{
     account::{
         accounts::Charge,
@@ -31,7 +33,10 @@ pub(crate) use rows::{
     counts::volume_counts,
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
     fair_share::{FairShare, Member, ShareAccount},
-    jobs::{JobFileRole, JobOwner, JobRow, NewJobs, QueueRow, QueueTable, WorkerRow},
+    jobs::{
+        ActiveJobs, DependencyRow, DependencyState, JobFileRole, JobOwner, JobRow, Line, NewJobs, QueueRow,
+        QueueTable, Wish, WorkerRow,
+    },
     namespace::{
         adoptions::AdoptionRow,
         grants::GrantRow,
@@ -55,6 +60,7 @@ pub(crate) use rows::{
 };
 use rows::{
     facility::ids::AllIds,
+    jobs::ActiveCell,
     pool::{pools::Policies, uses::Uses},
 };
 use std::{
@@ -98,8 +104,10 @@ pub struct Store {
     queues: CachedTable<QueueTable>,
     /// Time in which usage of batch counts half.
     half_life: Cell<Millis>,
-    /// Jobs that are not over, if they were counted since one of them changed.
-    active_jobs: Cell<Option<usize>>,
+    /// Jobs that are not over, if somebody asked for them.
+    active: ActiveCell,
+    /// The group under way changed jobs before they were in memory, or in a way that is not undone one by one.
+    is_active_stale: Cell<bool>,
     /// What pools promise, if that was read.
     policies: RefCell<Option<Arc<Policies>>>,
     /// Hosts, if they were read.
@@ -198,7 +206,8 @@ impl Store {
             fair_share: CachedTable::default(),
             queues: CachedTable::default(),
             half_life: Cell::new(rows::fair_share::HALF_LIFE),
-            active_jobs: Cell::new(None),
+            active: ActiveCell::default(),
+            is_active_stale: Cell::new(false),
             policies: RefCell::default(),
             hosts: RefCell::default(),
             labels: RefCell::default(),

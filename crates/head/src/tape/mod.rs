@@ -102,7 +102,7 @@ fn end_needless_recall(core: &mut Core, row: &RequestRow, node: &Node, now: Time
     stage_ended(core, node.id, StageEnd::Online, now)?;
     core.touch(Topic::Tape);
     core.touch(Topic::Files);
-    batch::file_online(core, node.id)?;
+    batch::file_online(core, node.id, now)?;
     Ok(true)
 }
 

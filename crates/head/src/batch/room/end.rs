@@ -1,7 +1,10 @@
 //! Takes the end of a run: what it means for the job, and what was stored.
 
 use super::current;
-use crate::batch::finish;
+use crate::batch::{
+    finish,
+    retry::{RERUN, failed, run_again},
+};
 use crate::{
     Apply, Context, Core, Principal, Topic,
     namespace::resolve_file,
@@ -45,11 +48,18 @@ impl Apply for JobEnded {
         job.exit = Some(self.exit.clone());
         info!(job = %job.id, exit = ?self.exit, "job ended");
         match self.exit {
+            _ if job.is_cancelled && job.reason.as_deref() == Some(RERUN) => {
+                run_again(core, context, job, None)?;
+            }
             JobExit::Code(0) => succeeded(core, context, job, self.stored)?,
+            JobExit::Cancelled if job.spec.deadline.is_some_and(|deadline| deadline <= context.now) => {
+                let why = "its deadline passed while it ran".to_owned();
+                finish(core, context, job, JobState::Failed, Some(why))?;
+            }
             JobExit::Cancelled => {
                 finish(core, context, job, JobState::Cancelled, Some("cancelled while it ran".to_owned()))?;
             }
-            exit => finish(core, context, job, JobState::Failed, Some(explain_exit(&exit)))?,
+            exit => failed(core, context, job, explain_exit(&exit))?,
         }
         Ok(Done {})
     }

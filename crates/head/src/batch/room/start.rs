@@ -3,19 +3,23 @@
 use super::{forgotten, note_heard, require_worker, running_on, worker_row};
 use crate::batch::{
     calls::known,
-    candidate, finish,
-    plan::{Slots, dispatch},
-    refusals::refusal,
+    finish,
+    list::pass,
+    look_at_times,
+    plan::{Slots, has_labels},
+    ready::look_at_dependents,
+    refusals::{Submitter, refusal},
+    routes::{labels_of, serves},
 };
 use crate::{
     Apply, Context, Core, Topic,
     executor::core::CapFor,
     namespace::path_of,
     pool::{self, source},
-    store::{JobFileRole, JobRow, WorkerRow},
+    store::{JobFileRole, JobRow, Member, QueueRow, Wish, WorkerRow},
     tape,
 };
-use base::{Failure, Result};
+use base::{Failure, JobId, Result};
 use tracing::info;
 use wire::control::{ArrayOrder, FileState, InputSource, JobOrder, JobOrders, JobState, NextJob};
 
@@ -34,9 +38,11 @@ impl Apply for NextJob {
             info!(worker = worker.name, "worker is reachable again");
             core.touch(Topic::Jobs);
         }
+        look_at_times(core, context.now)?;
         start_jobs(core, context, &worker)?;
         let keys = core.config.tokens.keys().serial();
-        let mut orders = JobOrders { keys, ..JobOrders::default() };
+        let deliver = core.live.deliveries.after(&self.worker, self.delivered);
+        let mut orders = JobOrders { keys, deliver, ..JobOrders::default() };
         for job in running_on(core, &self.worker)? {
             let run = job.run();
             let is_held = self.runs.contains(&run);
@@ -65,30 +71,7 @@ impl Apply for NextJob {
 
 /// Gives queued jobs to a worker, as far as its slots go.
 fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<()> {
-    let active = core.store.active_jobs()?;
-    let mut slots = Slots {
-        cpus: worker.cpus,
-        cpus_free: worker.cpus,
-        memory: worker.memory,
-        memory_free: worker.memory,
-    };
-    let mut queue = Vec::new();
-    for job in active {
-        let wish = job.spec.resources;
-        match job.state {
-            JobState::Running if job.worker.as_deref() == Some(&worker.name) => {
-                slots.cpus_free = slots.cpus_free.saturating_sub(wish.cpus);
-                slots.memory_free = slots.memory_free.saturating_sub(wish.memory_bytes);
-            }
-            JobState::Queued if core.live.jobs_held_back.contains(&job.id) => {}
-            JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => {
-                queue.push(candidate(&job));
-            }
-            _ => {}
-        }
-    }
-    let fair = (*core.store.fair_share()?).clone();
-    for id in dispatch(slots, queue, fair, context.now) {
+    for id in chosen(core, context, worker)? {
         let mut job = known(core, id)?;
         if hold_back(core, context, &job)? {
             continue;
@@ -101,8 +84,33 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
         crate::batch::save(core, &job, context.now)?;
         core.touch(Topic::Jobs);
         info!(job = %id, worker = worker.name, attempt = job.attempt, "job given to worker");
+        look_at_dependents(core, context.now, job)?;
     }
     Ok(())
+}
+
+/// The jobs that a worker is to start now.
+fn chosen(core: &Core, context: &Context, worker: &WorkerRow) -> Result<Vec<JobId>> {
+    let (active, queues) = (core.store.active()?, core.store.queues()?);
+    let mut slots = Slots {
+        cpus: worker.cpus,
+        cpus_free: worker.cpus,
+        memory: worker.memory,
+        memory_free: worker.memory,
+    };
+    for job in active.running().filter(|job| job.worker.as_deref() == Some(&worker.name)) {
+        slots.cpus_free = slots.cpus_free.saturating_sub(job.wish.cpus);
+        slots.memory_free = slots.memory_free.saturating_sub(job.wish.memory);
+    }
+    let labels = labels_of(core, worker)?;
+    let takes = |queue: &QueueRow, member: &Member, wish: &Wish| {
+        let who = Submitter { name: &member.user, is_facility_owner: wish.is_of_facility_owner };
+        serves(queue, &worker.name, &labels)
+            && has_labels(&wish.labels, &worker.name, &labels)
+            && refusal(core, worker, &who, context.now).is_none()
+    };
+    let pass = pass(core, &active, &queues, &core.live.jobs_held_back, context.now)?;
+    Ok(pass.dispatch(slots, &takes))
 }
 
 /// Keeps a job from being started while an input cannot be read: what is on tape is recalled, else its disk server is waited for. Yields

@@ -2,12 +2,32 @@
 
 use base::{
     Failure, Result,
-    limits::{CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_NAME_BYTES_MAX, JOB_WORD_BYTES_MAX, JOB_WORDS_BYTES_MAX},
+    limits::{
+        CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_NAME_BYTES_MAX, JOB_WORD_BYTES_MAX, JOB_WORDS_BYTES_MAX,
+        PATH_BYTES_MAX,
+    },
 };
 use std::collections::{BTreeSet, HashSet};
-use wire::control::{JobSpec, OutputKind, is_plain_name};
+use wire::control::{JobOutput, JobSpec, OutputKind, is_plain_name};
 
-pub(super) fn check(spec: &JobSpec) -> Result<()> {
+/// Text of a script: it travels in one call, and nobody writes longer ones by hand.
+const SCRIPT_BYTES_MAX: usize = 4 << 20;
+/// Labels that a job asks for.
+const LABELS_MAX: usize = 100;
+/// Comment and account.
+const TEXT_BYTES_MAX: usize = 4096;
+/// Runs after a failed one.
+const RETRIES_MAX: u32 = 1000;
+
+pub(super) fn check(spec: &JobSpec, is_array: bool) -> Result<()> {
+    check_places(spec)?;
+    if is_array && let Some(shared) = shared_output(spec) {
+        return Err(Failure::invalid(format!(
+            "all elements of the array would write output {}",
+            shared.path
+        ))
+        .hint("put the index into its path: %a, as in /out/h_%a.root"));
+    }
     if spec.script.is_none() && spec.command.first().is_none_or(String::is_empty) {
         return Err(Failure::invalid("job has no command").hint("`bp submit … -- PROGRAM ARGUMENT…`"));
     }
@@ -29,6 +49,42 @@ pub(super) fn check(spec: &JobSpec) -> Result<()> {
     }
     check_names(spec)?;
     check_targets(spec)
+}
+
+/// An output that is one file for all elements of an array.
+fn shared_output(spec: &JobSpec) -> Option<&JobOutput> {
+    spec.outputs
+        .iter()
+        .find(|output| output.kind() == OutputKind::File && !output.path.as_str().contains("%a"))
+}
+
+/// Refuses scripts, labels and names of files that a worker cannot use.
+fn check_places(spec: &JobSpec) -> Result<()> {
+    if let Some(script) = spec.script.as_ref().filter(|script| script.len() > SCRIPT_BYTES_MAX) {
+        let what = format!("the script has {} bytes; it may have {SCRIPT_BYTES_MAX}", script.len());
+        return Err(Failure::invalid(what).hint("store it as a file, and name that as an input"));
+    }
+    for path in [&spec.directory, &spec.stdout, &spec.stderr].into_iter().flatten() {
+        if path.is_empty() || path.len() > PATH_BYTES_MAX || path.contains('\0') {
+            return Err(Failure::invalid(format!("{path:?} is no path of a worker's host")));
+        }
+    }
+    let is_label =
+        |label: &String| !label.is_empty() && label.len() <= 255 && !label.contains([',', '\0', '\n']);
+    if spec.constraints.len() > LABELS_MAX || !spec.constraints.iter().all(is_label) {
+        return Err(Failure::invalid(format!("a job may ask for {LABELS_MAX} labels, each a word")));
+    }
+    let texts = [&spec.comment, &spec.account];
+    if texts.into_iter().flatten().any(|text| text.len() > TEXT_BYTES_MAX || text.contains(char::is_control))
+    {
+        return Err(Failure::invalid(format!(
+            "comment and account have {TEXT_BYTES_MAX} bytes at most, of one line"
+        )));
+    }
+    if spec.retries > RETRIES_MAX {
+        return Err(Failure::invalid(format!("{} retries; a job may have {RETRIES_MAX}", spec.retries)));
+    }
+    Ok(())
 }
 
 /// Refuses what no kernel takes, and names that make lists unreadable.

@@ -54,6 +54,7 @@ impl Apply for RunMaintenance {
     fn apply(self, core: &mut Core, context: &Context) -> Result<MaintenanceDone> {
         presence::notice_silent_hosts(core, context.now);
         out_of_reach::notice(core, context.now)?;
+        crate::batch::look_at_times(core, context.now)?;
         let is_counting = count_some(core, context.now)?;
         if core.unsettled()?.is_some() {
             // What seems to be missing may lie where nobody has looked yet.

@@ -304,7 +304,7 @@ impl Apply for CommitWrite {
             core.store.set_source_modified(replica.file, Some(then))?;
         }
         core.touch(Topic::Files);
-        batch::file_online(core, replica.file)?;
+        batch::file_online(core, replica.file, context.now)?;
         Ok(Done {})
     }
 }

@@ -231,6 +231,12 @@ pub(in crate::store) trait Params {
     fn with<Out>(&self, give: impl FnOnce(&[Cell<'_>]) -> Out) -> Out;
 }
 
+impl<P: Params> Params for &P {
+    fn with<Out>(&self, give: impl FnOnce(&[Cell<'_>]) -> Out) -> Out {
+        (*self).with(give)
+    }
+}
+
 impl Params for () {
     fn with<Out>(&self, give: impl FnOnce(&[Cell<'_>]) -> Out) -> Out {
         give(&[])

@@ -2,30 +2,29 @@
 
 use crate::store::{
     Store, StoreResult, VolumeRow,
-    rows::{jobs, requests},
+    rows::{
+        jobs::{self, QueueCounts},
+        requests,
+    },
     word,
 };
 use base::Timestamp;
 use std::collections::BTreeMap;
-use wire::control::{JobCount, RequestCount, VolumeCount, VolumeState};
+use wire::control::{JobCount, JobState, RequestCount, VolumeCount, VolumeState};
 
 impl Store {
     /// Jobs by state, of those that are not over.
     pub(crate) fn job_counts(&self) -> StoreResult<Vec<JobCount>> {
-        const SQL: &str =
-            "SELECT state, count(*) FROM job WHERE state IN ('held','queued','running','archiving')
-             GROUP BY state ORDER BY state";
-        self.all(SQL, (), |row| Ok(JobCount { state: word(row, 0)?, jobs: row.get(1)? }))
-    }
-
-    /// Held, queued, and running or archiving jobs of each queue that has some.
-    pub(crate) fn queue_counts(&self) -> StoreResult<BTreeMap<String, (u64, u64, u64)>> {
-        const SQL: &str = "SELECT queue, CAST(sum(CASE WHEN state = 'held' THEN 1 ELSE 0 END) AS BIGINT),
-                 CAST(sum(CASE WHEN state = 'queued' THEN 1 ELSE 0 END) AS BIGINT),
-                 CAST(sum(CASE WHEN state IN ('running','archiving') THEN 1 ELSE 0 END) AS BIGINT)
-             FROM job WHERE state IN ('held','queued','running','archiving') GROUP BY queue";
-        let rows = self.all(SQL, (), |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))))?;
-        Ok(rows.into_iter().collect())
+        let active = self.active()?;
+        let sum = active.counts().values().fold(QueueCounts::default(), QueueCounts::plus);
+        let states = [
+            (JobState::Archiving, sum.archiving),
+            (JobState::Held, sum.held),
+            (JobState::Queued, sum.queued),
+            (JobState::Running, sum.running),
+        ];
+        let there = states.into_iter().filter(|(_, jobs)| *jobs > 0);
+        Ok(there.map(|(state, jobs)| JobCount { state, jobs }).collect())
     }
 
     /// Tape requests by kind and state.
@@ -63,9 +62,13 @@ impl Store {
 
     /// CPU slots that running jobs hold, by worker.
     pub(crate) fn slots_taken(&self) -> StoreResult<BTreeMap<String, u32>> {
-        const SQL: &str = "SELECT worker, CAST(sum(cpus) AS BIGINT) FROM job
-             WHERE state = 'running' AND worker IS NOT NULL GROUP BY worker";
-        Ok(self.all(SQL, (), |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect())
+        let mut taken = BTreeMap::new();
+        for job in self.active()?.running() {
+            if let Some(worker) = &job.worker {
+                *taken.entry(worker.clone()).or_default() += job.wish.cpus;
+            }
+        }
+        Ok(taken)
     }
 
     /// Tape requests: active ones, then failed ones, then the oldest that wait.

@@ -1,14 +1,22 @@
 //! Rows of workers and jobs.
 
+mod active;
 mod arrays;
+mod dependencies;
 mod insert;
+mod list;
 mod queues;
 
 use crate::{
     store::{Store, StoreResult, document, engine::Row, json, maybe_document, word},
     waiters::Awaited,
 };
+pub(in crate::store) use active::ActiveCell;
+#[cfg(test)]
+pub(crate) use active::ActiveJob;
+pub(crate) use active::{ActiveJobs, Line, QueueCounts, Wish};
 use base::{FileId, JobId, Millis, Timestamp};
+pub(crate) use dependencies::{DependencyRow, DependencyState};
 pub(crate) use insert::NewJobs;
 pub(crate) use queues::{QueueRow, QueueTable};
 use wire::control::{
@@ -175,6 +183,9 @@ fn spec(row: &Row<'_>) -> StoreResult<JobSpec> {
     spec.resources.wall = Millis(row.get(24)?);
     spec.begin = row.get::<Option<i64>>(28)?.map(Timestamp);
     spec.deadline = row.get::<Option<i64>>(29)?.map(Timestamp);
+    if let Some(index) = row.get::<Option<u32>>(27)? {
+        arrays::name_outputs(&mut spec, row.get(26)?, index);
+    }
     Ok(spec)
 }
 
@@ -231,32 +242,15 @@ impl Store {
         self.maybe(&format!("SELECT {JOB} WHERE id = ?1"), (id.0,), job)
     }
 
-    /// Jobs that are not over, oldest first.
-    pub(crate) fn active_jobs(&self) -> StoreResult<Vec<JobRow>> {
-        let sql = format!("SELECT {JOB} WHERE state IN ('held','queued','running','archiving') ORDER BY id");
-        self.all(&sql, (), job)
-    }
-
-    /// How many they are: asked at every commit of a file, and therefore remembered.
-    pub(crate) fn active_jobs_len(&self) -> StoreResult<usize> {
-        if let Some(known) = self.active_jobs.get() {
-            return Ok(known);
-        }
-        const SQL: &str = "SELECT count(*) FROM job WHERE state IN ('held','queued','running','archiving')";
-        let count = self.one_now(SQL, (), |row| row.get(0))?;
-        self.active_jobs.set(Some(count));
-        Ok(count)
-    }
-
-    /// The newest jobs, newest first.
-    pub(crate) fn newest_jobs(&self, limit: usize) -> StoreResult<Vec<JobRow>> {
-        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit,), job)
+    /// How many jobs are not over.
+    pub(crate) fn active_jobs_len(&self) -> StoreResult<u64> {
+        Ok(self.active()?.len())
     }
 
     /// Writes every column of a job that changes during its life.
     pub(crate) fn save_job(&self, job: &JobRow) -> StoreResult<()> {
-        self.active_jobs.set(None);
         self.note_changed(Awaited::Job(job.id));
+        self.follow(job)?;
         self.run(
             "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
              exit = ?8, usage = ?9, started = ?10, ended = ?11, run_as = ?12, not_enforced = ?13, queue = ?14,

@@ -121,7 +121,7 @@ impl Apply for FileRecalled {
         core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
         core.touch(Topic::Files);
         mend(core, node.id, context.now)?;
-        batch::file_online(core, node.id)?;
+        batch::file_online(core, node.id, context.now)?;
         Ok(Done {})
     }
 }

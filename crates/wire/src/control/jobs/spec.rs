@@ -100,12 +100,6 @@ pub enum JobDialect {
     Pbs,
 }
 
-impl JobDialect {
-    fn is_none(&self) -> bool {
-        *self == Self::None
-    }
-}
-
 /// The specification of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
@@ -185,7 +179,7 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     /// Whose conventions it expects in its environment.
-    #[serde(default, skip_serializing_if = "JobDialect::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dialect: JobDialect,
 }
 

@@ -18,7 +18,8 @@ pub(crate) struct NewJobs<'a> {
 }
 
 impl NewJobs<'_> {
-    fn count(&self) -> u64 {
+    /// How many they are.
+    pub(crate) fn count(&self) -> u64 {
         self.array.map_or(1, ArrayRange::count)
     }
 }
@@ -26,13 +27,13 @@ impl NewJobs<'_> {
 impl Store {
     /// Adds a job, or all elements of an array; yields the first. They have numbers that follow each other.
     pub(crate) fn insert_jobs(&self, new: &NewJobs<'_>) -> StoreResult<JobId> {
-        self.active_jobs.set(None);
         let first = self.next_ids(Sequence::Job, new.count())?;
         self.insert_first(first, new)?;
         if let Some(array) = new.array {
             self.insert_array(first, array)?;
             self.insert_elements(first, array)?;
         }
+        self.added(JobId(first), new.count(), new.array.and_then(|array| array.running_max))?;
         Ok(JobId(first))
     }
 
@@ -92,5 +93,12 @@ impl Store {
             next += count;
         }
         Ok(())
+    }
+
+    /// The job that a user submitted under a key, with how many they are.
+    pub(crate) fn job_of_key(&self, owner: &str, key: &str) -> StoreResult<Option<(JobId, u64)>> {
+        let sql = "SELECT j.id, coalesce(a.count, 1) FROM job j LEFT JOIN job_array a ON a.id = j.id
+             WHERE j.owner = ?1 AND j.submit_key = ?2";
+        self.maybe(sql, (owner, key), |row| Ok((JobId(row.get(0)?), row.get(1)?)))
     }
 }

@@ -1,0 +1,152 @@
+//! Why a job is where it is: a word for programs, a sentence for people.
+
+use super::{
+    is_available,
+    plan::{Limited, Limits},
+    ready::{Obstacle, obstacle},
+    refusals, running, waiting_files,
+};
+use crate::{
+    Core,
+    store::{JobFileRole, JobRow, QueueRow, Wish},
+};
+use base::{Result, Timestamp, units::human_span};
+use wire::control::{HoldKind, JobState, WaitCause};
+
+/// Why a job is where it is.
+pub(crate) type Why = (Option<WaitCause>, Option<String>);
+
+/// Why a job is where it is; what was stored when it ended, computed while it lives.
+pub(crate) fn why(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<Why> {
+    Ok(match job.state {
+        JobState::Held => held(core, job, now)?,
+        JobState::Queued => {
+            let (cause, words) = queued(core, job, slots, now)?;
+            (Some(cause), Some(words))
+        }
+        JobState::Running => {
+            let silent = job.worker.as_deref().is_some_and(|worker| !is_available(core, worker, now));
+            (silent.then_some(WaitCause::WorkerSilent), running(core, job, now))
+        }
+        JobState::Archiving => {
+            let words = waiting_files(core, job, JobFileRole::Output, "outputs are not on tape", now)?;
+            (Some(WaitCause::Outputs), Some(words))
+        }
+        JobState::Done | JobState::Failed | JobState::Cancelled => (None, job.reason.clone()),
+    })
+}
+
+fn held(core: &Core, job: &JobRow, now: Timestamp) -> Result<Why> {
+    let failed = || {
+        let before = job.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("failed {} of {} times{before}", job.failures, job.spec.retries + 1)
+    };
+    let (cause, words) = match obstacle(core, job, now)? {
+        None => (WaitCause::Other, "is about to be queued".to_owned()),
+        Some(Obstacle::Held(hold)) => {
+            let cause = match hold {
+                HoldKind::User => WaitCause::HeldByUser,
+                HoldKind::Operator => WaitCause::HeldByOperator,
+                HoldKind::System => WaitCause::HeldBySystem,
+            };
+            let who = match hold {
+                HoldKind::User => "its user".to_owned(),
+                HoldKind::Operator => "an operator".to_owned(),
+                HoldKind::System => "the facility".to_owned(),
+            };
+            let why = job.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            (cause, format!("held by {who}{why}; `bp release {}` releases it", job.id))
+        }
+        Some(Obstacle::Never(words)) => (
+            WaitCause::DependencyNeverSatisfied,
+            format!("can never start: waits until {words}, which cannot happen any more"),
+        ),
+        Some(Obstacle::Dependency(words)) => (WaitCause::Dependency, format!("waits until {words}")),
+        Some(Obstacle::Begins(at)) => (WaitCause::BeginTime, format!("begins in {}", human_span(at - now))),
+        Some(Obstacle::Retry(at)) => {
+            (WaitCause::Retry, format!("{}; tried again in {}", failed(), human_span(at - now)))
+        }
+        Some(Obstacle::Inputs) => {
+            (WaitCause::Inputs, waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?)
+        }
+    };
+    Ok((Some(cause), Some(words)))
+}
+
+fn queued(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<(WaitCause, String)> {
+    let table = core.store.queues()?;
+    let queue = table.queues.get(&job.queue);
+    if let Some((cause, words)) = queue.and_then(|queue| of_queue(queue, now)) {
+        return Ok((cause, words));
+    }
+    if let Some(refused) = refusals::nobody_runs(core, &job.into(), now)? {
+        return Ok((WaitCause::NoWorker, refused.what));
+    }
+    if core.live.jobs_held_back.contains(&job.id) {
+        let words = waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?;
+        return Ok((WaitCause::Inputs, words));
+    }
+    let active = core.store.active()?;
+    let array = job.array.map(|element| element.array);
+    let cap = array.and_then(|array| active.cap(array));
+    let wish = Wish {
+        cpus: job.spec.resources.cpus,
+        memory: job.spec.resources.memory_bytes,
+        labels: String::new(),
+        is_of_facility_owner: job.is_of_facility_owner,
+        array: array.filter(|_| cap.is_some()),
+    };
+    let limits = Limits::of(&active, table.run_limit);
+    if let Some(limited) = queue.and_then(|queue| limits.limit(queue, &job.owner, (&wish, cap))) {
+        return Ok(of_limit(limited, &job.queue, &job.owner));
+    }
+    let has_room = has_room(core, &wish, now)?;
+    let cause = if has_room { WaitCause::Priority } else { WaitCause::Resources };
+    Ok((cause, format!("waits for {} of the CPU slots; {slots}", wish.cpus)))
+}
+
+/// Whether a worker has room for a job now.
+fn has_room(core: &Core, wish: &Wish, now: Timestamp) -> Result<bool> {
+    let taken = core.store.slots_taken()?;
+    let workers = core.store.workers()?;
+    let mut there = workers.iter().filter(|worker| is_available(core, &worker.name, now));
+    Ok(there.any(|worker| {
+        worker.cpus - taken.get(&worker.name).copied().unwrap_or(0).min(worker.cpus) >= wish.cpus
+    }))
+}
+
+/// Why a queue starts nothing.
+fn of_queue(queue: &QueueRow, now: Timestamp) -> Option<(WaitCause, String)> {
+    let name = &queue.name;
+    if queue.settings.kind == wire::control::QueueKind::Pipe {
+        let what =
+            if queue.is_started { "none of its destinations accepts the job now" } else { "it is stopped" };
+        return Some((WaitCause::QueueStopped, format!("pipe queue {name} does not route it: {what}")));
+    }
+    if !queue.is_started {
+        return Some((WaitCause::QueueStopped, format!("queue {name} is stopped")));
+    }
+    if !super::windows::is_open(&queue.settings.windows, now) {
+        let opens = super::windows::opens_in(&queue.settings.windows, now).unwrap_or_default();
+        return Some((WaitCause::QueueWindow, format!("queue {name} starts jobs in {}", human_span(opens))));
+    }
+    None
+}
+
+fn of_limit(limited: Limited, queue: &str, owner: &str) -> (WaitCause, String) {
+    match limited {
+        Limited::Facility(most) => {
+            (WaitCause::RunLimit, format!("{most} jobs may run in the facility at a time, and as many do"))
+        }
+        Limited::Queue(most) => {
+            (WaitCause::QueueLimit, format!("{most} jobs of queue {queue} may run at a time, and as many do"))
+        }
+        Limited::User(most) => (
+            WaitCause::UserLimit,
+            format!("{most} jobs of {owner} may run in queue {queue} at a time, and as many do"),
+        ),
+        Limited::Array(most) => {
+            (WaitCause::ArrayLimit, format!("{most} elements of its array may run at a time, and as many do"))
+        }
+    }
+}
