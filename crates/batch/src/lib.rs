@@ -22,6 +22,7 @@ pub mod cgroup;
 mod descriptors;
 mod durable;
 pub mod identity;
+mod load;
 mod output;
 mod output_report;
 mod outputs;

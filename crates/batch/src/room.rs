@@ -4,7 +4,7 @@ mod config;
 mod shared;
 
 use crate::{
-    output_report,
+    load, output_report,
     processors::Processors,
     run::{self, Run},
     run_dir::RunStore,
@@ -136,6 +136,8 @@ impl Room {
             not_enforced: self.shared.users.not_enforced(config.cgroup_parents().can_enforce(), None),
             runs: self.shared.runs().keys().copied().collect(),
             users: self.shared.users.job_users(),
+            labels: config.labels.clone(),
+            architecture: std::env::consts::ARCH.to_owned(),
         };
         let Some(answer) = self.shared.ask(move |control| control.call(&call)) else {
             return Ok(());
@@ -166,6 +168,7 @@ impl Room {
                 runs: run.keys().copied().collect(),
                 killing: killing.map(|run| run.id()).collect(),
                 delivered: self.shared.delivered.load(Ordering::Relaxed),
+                load: load::of_this_host(self.shared.store.directory()),
             }
         };
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {

@@ -251,7 +251,8 @@ fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {
     let taken = core.store.slots_taken()?;
     let rows = core.store.workers()?.into_iter();
     Ok(rows
-        .map(|row| WorkerInfo {
+        .map(|row| (row.name.clone(), row))
+        .map(|(name, row)| WorkerInfo {
             cpus_used: taken.get(&row.name).copied().unwrap_or(0),
             is_available: batch::is_available(core, &row.name, now),
             host: host_name(core, row.host),
@@ -260,6 +261,10 @@ fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {
             memory_bytes: row.memory,
             not_enforced: row.not_enforced,
             users: few(row.users),
+            labels: row.labels,
+            architecture: row.architecture,
+            is_draining: row.is_draining,
+            load: core.live.workers.get(&name).and_then(|live| live.load),
         })
         .collect())
 }

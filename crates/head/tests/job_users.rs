@@ -34,6 +34,8 @@ fn register(world: &mut World, users: JobUsers) {
         not_enforced: Vec::new(),
         runs: Vec::new(),
         users,
+        labels: Vec::new(),
+        architecture: String::new(),
     };
     world.room(call).unwrap();
 }

@@ -71,6 +71,8 @@ fn register(world: &mut World, runs: &[JobRun]) -> Vec<JobRun> {
         not_enforced: Vec::new(),
         runs: runs.to_vec(),
         users: JobUsers::default(),
+        labels: Vec::new(),
+        architecture: String::new(),
     };
     world.room(register).unwrap().drop
 }
@@ -464,6 +466,7 @@ fn a_worker_that_has_not_registered_gets_no_work() {
         runs: Vec::new(),
         killing: Vec::new(),
         delivered: 0,
+        load: None,
     };
     assert_eq!(refusal(world.room(ask)), ErrorKind::Unavailable);
 }

@@ -424,6 +424,7 @@ fn a_signal_reaches_the_worker_once() {
         runs: runs.clone(),
         killing: Vec::new(),
         delivered,
+        load: None,
     };
     let order = world.room(ask(0)).unwrap().deliver.remove(0);
     assert_eq!((order.run, &order.what), (runs[0], &wire::control::Delivered::Signal(10)));

@@ -26,7 +26,16 @@ const HOUR: Millis = Millis::from_seconds(3600);
 fn register_worker(world: &mut World, host: &str, worker: &str, runs: &[JobRun]) -> Result<WorkerOrders> {
     let (cpus, memory_bytes, not_enforced, runs) = (16, 1 << 30, Vec::new(), runs.to_vec());
     let users = JobUsers::default();
-    let call = RegisterWorker { worker: worker.into(), cpus, memory_bytes, not_enforced, runs, users };
+    let call = RegisterWorker {
+        worker: worker.into(),
+        cpus,
+        memory_bytes,
+        not_enforced,
+        runs,
+        users,
+        labels: Vec::new(),
+        architecture: String::new(),
+    };
     world.call(Principal::host(host), call)
 }
 
@@ -40,7 +49,8 @@ fn submit_wide(world: &mut World) -> base::JobId {
 }
 
 fn ask(world: &mut World, host: &str, worker: &str, runs: &[JobRun]) -> Result<JobOrders> {
-    let ask = NextJob { worker: worker.into(), runs: runs.to_vec(), killing: Vec::new(), delivered: 0 };
+    let ask =
+        NextJob { worker: worker.into(), runs: runs.to_vec(), killing: Vec::new(), delivered: 0, load: None };
     world.call(Principal::host(host), ask)
 }
 
@@ -86,10 +96,17 @@ fn a_host_speaks_for_its_own_workers_only() {
             not_enforced: Vec::new(),
             runs: Vec::new(),
             users: JobUsers::default(),
+            labels: Vec::new(),
+            architecture: String::new(),
         };
         assert_eq!(refusal(world.call(host.clone(), register)), ErrorKind::Permission);
-        let next =
-            NextJob { worker: "c1-worker1".into(), runs: Vec::new(), killing: Vec::new(), delivered: 0 };
+        let next = NextJob {
+            worker: "c1-worker1".into(),
+            runs: Vec::new(),
+            killing: Vec::new(),
+            delivered: 0,
+            load: None,
+        };
         assert_eq!(refusal(world.call(host.clone(), next)), ErrorKind::Permission);
         assert_eq!(refusal(world.call(host.clone(), JobStarted::new(run))), ErrorKind::Permission);
         assert_eq!(refusal(world.call(host.clone(), ended(run))), ErrorKind::Permission);
@@ -144,7 +161,9 @@ fn a_job_of_the_operator_has_the_files_and_not_the_facility() {
     register_worker(&mut world, "c1", "c1-worker1", &[]).unwrap();
     put(&mut world, "/in", 10);
     let spec = world.submit(&[path("/in")], &path("/out")).map(|job| support::job(&mut world, job).spec);
-    world.call(Principal::operator("operator"), Submit::new(spec.unwrap())).unwrap();
+    // Without inputs: a job goes to the host that has them.
+    let spec = JobSpec { inputs: Vec::new(), ..spec.unwrap() };
+    world.call(Principal::operator("operator"), Submit::new(spec)).unwrap();
     let orders = ask(&mut world, "c1", "c1-worker1", &[]).unwrap().start;
     let run = orders.iter().find(|order| order.owner == "operator").unwrap().run;
     let token = world.call(Principal::host("c1"), GetJobToken { run }).ok().unwrap();

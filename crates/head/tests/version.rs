@@ -83,7 +83,13 @@ fn queues_reports_and_reads_leave_it() {
         world.user(GetStatus {}).unwrap();
         world.user(GetBill {}).unwrap();
         world
-            .room(NextJob { worker: WORKER.into(), runs: Vec::new(), killing: Vec::new(), delivered: 0 })
+            .room(NextJob {
+                worker: WORKER.into(),
+                runs: Vec::new(),
+                killing: Vec::new(),
+                delivered: 0,
+                load: None,
+            })
             .unwrap();
         world.room(NextRemovals { partition: PARTITION.into() }).unwrap();
         let report = ReportSpace { free_bytes: 5, ..world.report() };

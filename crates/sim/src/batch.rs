@@ -37,7 +37,7 @@ impl World {
     /// Lets the worker ask for orders and move one run a step on. With `crash_between`, dies between two steps of it.
     pub fn work_on_jobs(&mut self, crash_between: bool) {
         let runs: Vec<_> = self.worker.runs.keys().copied().collect();
-        let ask = NextJob { worker: WORKER.into(), runs, killing: Vec::new(), delivered: 0 };
+        let ask = NextJob { worker: WORKER.into(), runs, killing: Vec::new(), delivered: 0, load: None };
         let orders = self.room(ask).expect("a registered worker may ask");
         if crash_between && self.rng.chance(1, 2) {
             return self.crash();

@@ -122,6 +122,8 @@ impl World {
             not_enforced: Vec::new(),
             runs: self.worker.runs.keys().copied().collect(),
             users: JobUsers::default(),
+            labels: Vec::new(),
+            architecture: String::new(),
         })?;
         for run in orders.drop {
             self.worker.runs.remove(&run);

@@ -18,6 +18,8 @@ pub struct WorkerConfig {
     pub cpus: u32,
     /// Bytes of memory it offers.
     pub memory_bytes: u64,
+    /// What its operator says of it, for jobs that ask for it.
+    pub labels: Vec<String>,
     /// The program that is started as `PROGRAM shepherd RUN_DIR` and calls [`crate::shepherd_main`].
     pub shepherd: PathBuf,
     /// Certificates of the authorities that vouch for the data doors; without it those that a client trusts anyway.

@@ -68,6 +68,7 @@ impl Site {
             name: "w1".to_owned(),
             cpus: 2,
             memory_bytes: 1 << 30,
+            labels: Vec::new(),
             shepherd: PathBuf::from(SHEPHERD),
             ca_file: None,
             facility: "http://facility".to_owned(),

@@ -64,6 +64,7 @@ pub(crate) mod up;
 pub(crate) mod volumes;
 pub(crate) mod wait;
 pub(crate) mod why;
+pub(crate) mod worker;
 
 use crate::context::{Context, Run};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
@@ -106,7 +107,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
     ("Jobs", verbs![submit, jobs, log, cancel, why, shims]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
-    ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, head, backup]),
+    ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),
     ("Security (operators)", verbs![token, trust, key, audit]),
     ("Help", verbs![man, completion]),

@@ -161,11 +161,10 @@ fn workers(workers: &[WorkerInfo]) -> Table {
             let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
             table.next_step(format!("{name} cannot run the jobs of all users: it {why}{hint}"));
         }
-        let state = if worker.is_available { Cell::from("up") } else { Cell::toned("silent", Tone::Bad) };
         table.row([
             Cell::from(worker.name.as_str()),
             worker.host.as_str().into(),
-            state,
+            super::worker::state(worker),
             format!("{} of {}", worker.cpus_used, worker.cpus).into(),
             human_bytes(worker.memory_bytes).into(),
             job_users(&worker.users).into(),

@@ -126,6 +126,7 @@ impl RoomConfiguration<'_> {
             name: format!("{}worker1", self.prefix),
             cpus: if wish.cpus > 0 { wish.cpus } else { cpus },
             memory_bytes: if wish.memory.0 > 0 { wish.memory.0 } else { memory_of_host() },
+            labels: wish.labels.clone(),
             shepherd: std::env::current_exe().map_err(|cause| Failure::io("find this program", &cause))?,
             ca_file: self.authorities.clone(),
             facility: self.facility.0.clone(),

@@ -6,6 +6,7 @@ mod deliveries;
 mod fair_share;
 mod list;
 mod output;
+pub(crate) mod place;
 mod plan;
 mod queues;
 mod ready;
@@ -35,7 +36,7 @@ use crate::{
     tape,
 };
 use base::{Failure, FileId, FilePath, JobId, Millis, Result, Timestamp};
-use wire::control::{EventType, FileState, JobState, Presence};
+use wire::control::{EventType, FileState, JobState, Presence, WorkerLoad};
 
 /// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
 const SILENT_AFTER: Millis = Millis::from_seconds(90);
@@ -47,6 +48,8 @@ pub(crate) struct WorkerLive {
     pub(crate) host: String,
     /// When it was heard last.
     pub(crate) heard: Timestamp,
+    /// How busy its host is.
+    pub(crate) load: Option<WorkerLoad>,
 }
 
 /// Whether a worker has registered and was heard lately, and its host is there.

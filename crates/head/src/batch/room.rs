@@ -11,16 +11,18 @@ use crate::{
 };
 use base::{
     Failure, FilePath, Millis, Result,
-    limits::{CPU_SLOTS_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
+    limits::{CPU_SLOTS_MAX, NAME_BYTES_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
 };
 use wire::{
     auth::token::{Claims, Scopes, enrolment},
     control::{
-        Done, GetJobToken, JobExit, JobRun, JobStarted, JobState, JobToken, JobUsers, RegisterWorker,
-        WorkerOrders,
+        Done, DrainWorker, GetJobToken, JobExit, JobRun, JobStarted, JobState, JobToken, JobUsers,
+        RegisterWorker, WorkerLoad, WorkerOrders,
     },
 };
 
+/// Labels of one worker: more than anybody reads.
+const WORKER_LABELS_MAX: usize = 64;
 /// How long the token of a job is good: longer than a large output takes. Workers ask for another one in time.
 const TOKEN_LIFETIME: Millis = Millis::from_seconds(12 * 3600);
 
@@ -45,8 +47,11 @@ impl Apply for RegisterWorker {
             memory: self.memory_bytes,
             not_enforced: self.not_enforced,
             users: bounded(self.users),
+            labels: check_labels(self.labels)?,
+            architecture: self.architecture,
+            is_draining: false,
         })?;
-        note_heard(core, context, &self.worker);
+        note_heard(core, context, &self.worker, None);
         core.live.refusals.forget(&self.worker);
         core.live.outputs.worker_began(&self.runs);
         for job in running_on(core, &self.worker)? {
@@ -67,9 +72,44 @@ impl Apply for RegisterWorker {
 }
 
 /// Notes that a worker spoke; yields what was noted before.
-fn note_heard(core: &mut Core, context: &Context, worker: &str) -> Option<WorkerLive> {
+fn note_heard(
+    core: &mut Core,
+    context: &Context,
+    worker: &str,
+    load: Option<WorkerLoad>,
+) -> Option<WorkerLive> {
     let host = context.who.as_host().unwrap_or_default().to_owned();
-    core.live.workers.insert(worker.to_owned(), WorkerLive { host, heard: context.now })
+    core.live.workers.insert(worker.to_owned(), WorkerLive { host, heard: context.now, load })
+}
+
+/// Refuses labels that no job could ask for.
+fn check_labels(labels: Vec<String>) -> Result<Vec<String>> {
+    let is_word = |label: &String| {
+        !label.is_empty()
+            && label.len() <= NAME_BYTES_MAX
+            && !label.contains(|c: char| c == ',' || c.is_whitespace())
+    };
+    if labels.len() > WORKER_LABELS_MAX || !labels.iter().all(is_word) {
+        return Err(Failure::invalid("a worker has too many labels, or one that is no word")
+            .hint(format!("write words without commas, at most {WORKER_LABELS_MAX}: `[batch] labels`")));
+    }
+    Ok(labels)
+}
+
+impl Apply for DrainWorker {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("drain workers")?;
+        if worker_row(core, &self.worker)?.is_none() {
+            let names: Vec<_> = core.store.workers()?.into_iter().map(|row| row.name).collect();
+            return Err(Failure::not_found(format!("there is no worker {:?}", self.worker))
+                .hint(format!("the facility has {}", names.join(", "))));
+        }
+        core.store.set_worker_draining(&self.worker, self.drain)?;
+        core.touch(Topic::Jobs);
+        Ok(Done {})
+    }
 }
 
 /// Keeps no more names of a worker than it should send: it may be asked about the others.

@@ -173,11 +173,12 @@ fn check_workers(core: &Core, wish: &Resources, queue: &QueueRow, workers: &[Wor
     })
 }
 
-/// Labels of a worker: those of its host, each as `name` and as `name=value`.
+/// Labels of a worker: its own, its architecture, and those of its host, each as `name` and as `name=value`.
 pub(super) fn labels_of(core: &Core, worker: &WorkerRow) -> Result<Vec<String>> {
     let labels = core.store.host_labels()?;
     let of_host = labels.get(&worker.host).into_iter().flatten();
-    Ok(of_host.flat_map(|(name, value)| [name.clone(), format!("{name}={value}")]).collect())
+    let of_host = of_host.flat_map(|(name, value)| [name.clone(), format!("{name}={value}")]);
+    Ok(of_host.chain(worker.labels.iter().cloned()).chain([worker.architecture.clone()]).collect())
 }
 
 /// Whether a worker runs jobs of a queue.

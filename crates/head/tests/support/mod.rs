@@ -213,7 +213,8 @@ pub(crate) fn job(world: &mut World, id: JobId) -> JobInfo {
 
 /// The worker asks for work and says that it holds `runs`.
 pub(crate) fn orders(world: &mut World, runs: &[JobRun]) -> JobOrders {
-    let ask = NextJob { worker: WORKER.into(), runs: runs.to_vec(), killing: Vec::new(), delivered: 0 };
+    let ask =
+        NextJob { worker: WORKER.into(), runs: runs.to_vec(), killing: Vec::new(), delivered: 0, load: None };
     world.room(ask).expect("a registered worker may ask")
 }
 

@@ -189,6 +189,7 @@ macro_rules! for_each_call {
             FollowJob => FollowedJob, "follow_job", People, Head, Reads, ["job"],
                 pending |reply| !reply.is_all && reply.pieces.iter().all(Vec::is_empty);
             ReportOutput => OutputReported, "report_output", Cpu, Head, Changes, [];
+            DrainWorker => Done, "drain_worker", People, Head, Changes, ["worker", "drain"];
             // Accounts
             SetProject => Done, "set_project", People, Head, Changes, ["path", "project"];
             GetAccounts => Accounts, "accounts", People, Head, Reads, ["pool", "project", "user"];

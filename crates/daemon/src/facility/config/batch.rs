@@ -43,6 +43,9 @@ pub struct Batch {
     pub cpus: u32,
     /// Memory for jobs; `0B`: all memory of the host.
     pub memory: Size,
+    /// What this worker has, for jobs that ask for it: words such as "gpu". The architecture of its processors and the labels of
+    /// its host count, too.
+    pub labels: Vec<String>,
     /// Run jobs on the head's host although the head demands tokens. Jobs of users that the host does not know then run beside
     /// the facility's key and catalogue.
     pub beside_head: bool,
@@ -71,6 +74,7 @@ impl Default for Batch {
         Self {
             cpus: 0,
             memory: Size(0),
+            labels: Vec::new(),
             beside_head: false,
             uid_min: 1000,
             slot_uids: String::new(),
@@ -127,6 +131,11 @@ impl Batch {
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
         if self.uid_min == 0 {
             return refuse("batch.uid_min = 0 lets jobs run as root".to_owned(), "1000 is usual");
+        }
+        let is_word =
+            |label: &String| !label.is_empty() && !label.contains(|c: char| c == ',' || c.is_whitespace());
+        if !self.labels.iter().all(is_word) {
+            return refuse(format!("batch.labels = {:?}", self.labels), "labels are words without commas");
         }
         if self.processes < PROCESSES_MIN {
             let what = format!("batch.processes = {} is below {PROCESSES_MIN}", self.processes);

@@ -6,6 +6,7 @@ use crate::batch::{
     finish,
     list::pass,
     look_at_times,
+    place::Offers,
     plan::{Slots, has_labels},
     ready::look_at_dependents,
     refusals::{Submitter, refusal},
@@ -32,7 +33,7 @@ impl Apply for NextJob {
             Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
         })?;
         require_worker(context, &worker)?;
-        if let Some(before) = note_heard(core, context, &worker.name)
+        if let Some(before) = note_heard(core, context, &worker.name, self.load)
             && context.now - before.heard > crate::batch::SILENT_AFTER
         {
             info!(worker = worker.name, "worker is reachable again");
@@ -71,11 +72,16 @@ impl Apply for NextJob {
 
 /// Gives queued jobs to a worker, as far as its slots go.
 fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<()> {
+    if worker.is_draining {
+        return Ok(());
+    }
+    let mut offers = Offers::now(core, context.now)?;
     for id in chosen(core, context, worker)? {
         let mut job = known(core, id)?;
-        if hold_back(core, context, &job)? {
+        if hold_back(core, context, &job)? || offers.has_better(core, &job, &worker.name, context.now)? {
             continue;
         }
+        offers.take(&worker.name, &job);
         job.state = JobState::Running;
         job.worker = Some(worker.name.clone());
         job.has_begun = false;

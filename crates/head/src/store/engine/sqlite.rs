@@ -46,6 +46,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0028.sql"),
     include_str!("../migrations/0029.sql"),
     include_str!("../migrations/0030.sql"),
+    include_str!("../migrations/0031.sql"),
 ];
 
 /// Least memory for pages: what a statement needs at once.

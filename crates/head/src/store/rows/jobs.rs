@@ -56,6 +56,10 @@ pub(crate) struct WorkerRow {
     pub(crate) memory: u64,
     pub(crate) not_enforced: Vec<String>,
     pub(crate) users: JobUsers,
+    pub(crate) labels: Vec<String>,
+    pub(crate) architecture: String,
+    /// It takes no more jobs. Written by its own call, never by a registration.
+    pub(crate) is_draining: bool,
 }
 
 /// A job in the catalogue.
@@ -204,8 +208,10 @@ fn holds_text(holds: &[HoldKind]) -> String {
 impl Store {
     pub(crate) fn put_worker(&self, worker: &WorkerRow) -> StoreResult<()> {
         self.run(
-            "INSERT INTO worker (name, cpus, memory, not_enforced, host, users) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4, host = ?5, users = ?6",
+            "INSERT INTO worker (name, cpus, memory, not_enforced, host, users, labels, architecture)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4, host = ?5, users = ?6,
+                 labels = ?7, architecture = ?8",
             (
                 &worker.name,
                 worker.cpus,
@@ -213,8 +219,15 @@ impl Store {
                 json(&worker.not_enforced),
                 &worker.host,
                 json(&worker.users),
+                json(&worker.labels),
+                &worker.architecture,
             ),
         )
+    }
+
+    /// Notes whether a worker takes no more jobs.
+    pub(crate) fn set_worker_draining(&self, name: &str, is_draining: bool) -> StoreResult<()> {
+        self.run("UPDATE worker SET is_draining = ?2 WHERE name = ?1", (name, is_draining))
     }
 
     pub(crate) fn delete_worker(&self, name: &str) -> StoreResult<()> {
@@ -223,7 +236,8 @@ impl Store {
 
     pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
         self.all(
-            "SELECT name, cpus, memory, not_enforced, host, users FROM worker ORDER BY name",
+            "SELECT name, cpus, memory, not_enforced, host, users, labels, architecture, is_draining FROM worker
+             ORDER BY name",
             (),
             |row| {
                 Ok(WorkerRow {
@@ -233,6 +247,9 @@ impl Store {
                     not_enforced: document(row, 3)?,
                     host: row.get(4)?,
                     users: document(row, 5)?,
+                    labels: document(row, 6)?,
+                    architecture: row.get(7)?,
+                    is_draining: row.get(8)?,
                 })
             },
         )

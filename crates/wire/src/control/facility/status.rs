@@ -2,7 +2,7 @@
 
 use crate::control::{
     Counts, JobInfo, JobUsers, OperatorRequest, PartitionState, PartitionTrouble, Pool, Presence,
-    RestoredInfo, Role, TapePhase, VolumeState,
+    RestoredInfo, Role, TapePhase, VolumeState, WorkerLoad,
 };
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
@@ -337,6 +337,18 @@ pub struct WorkerInfo {
     /// The users whose jobs it runs.
     #[serde(default)]
     pub users: JobUsers,
+    /// What its operator says of it.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Of its processors.
+    #[serde(default)]
+    pub architecture: String,
+    /// It takes no more jobs, because an operator said so.
+    #[serde(default)]
+    pub is_draining: bool,
+    /// How busy its host is, as it said last.
+    #[serde(default)]
+    pub load: Option<WorkerLoad>,
 }
 
 /// Returns the resources that each owner used.

@@ -29,6 +29,12 @@ pub struct RegisterWorker {
     /// The users whose jobs it runs.
     #[serde(default)]
     pub users: JobUsers,
+    /// What its operator says of it, for jobs that ask for it.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Of its processors, as compilers call it: `x86_64`, `aarch64`.
+    #[serde(default)]
+    pub architecture: String,
 }
 
 /// The answer to [`RegisterWorker`].
@@ -52,6 +58,29 @@ pub struct NextJob {
     /// The last of [`JobOrders::deliver`] that it has carried out; 0: none.
     #[serde(default)]
     pub delivered: u64,
+    /// How busy its host is.
+    #[serde(default)]
+    pub load: Option<WorkerLoad>,
+}
+
+/// How busy the host of a worker is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerLoad {
+    /// Processes that run or want to, in thousandths, averaged over a minute.
+    pub running_permille: u64,
+    /// Bytes of memory that programs could get.
+    pub memory_free_bytes: u64,
+    /// Bytes that can be written where jobs have their scratch directories.
+    pub scratch_free_bytes: u64,
+}
+
+/// Lets a worker take no more jobs, or take jobs again. What runs there goes on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DrainWorker {
+    /// The worker.
+    pub worker: String,
+    /// It takes no more jobs; else it takes jobs again.
+    pub drain: bool,
 }
 
 /// The answer to [`NextJob`].

@@ -14,6 +14,10 @@ pub(super) fn workers() -> Vec<WorkerInfo> {
         memory_bytes: u64::from(cpus) * 4 * GIB,
         not_enforced: not_enforced.iter().map(|limit| (*limit).to_owned()).collect(),
         users: JobUsers::default(),
+        labels: Vec::new(),
+        architecture: "x86_64".into(),
+        is_draining: false,
+        load: None,
     };
     vec![
         worker("node01", 64, 61, &[]),

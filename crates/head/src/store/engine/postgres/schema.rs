@@ -39,6 +39,7 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0026.sql"),
     include_str!("../../migrations/postgres/0027.sql"),
     include_str!("../../migrations/postgres/0028.sql"),
+    include_str!("../../migrations/postgres/0029.sql"),
 ];
 
 impl Postgres {
