@@ -102,7 +102,7 @@ pub(super) fn of_status(status: &Status, now: Timestamp) -> Vec<Finding> {
         )
     });
     found.extend(all_or_good("workers", silent.collect(), || {
-        counted(status.workers.len() as u64, "worker", "workers")
+        counted(status.workers.len() as u64, "worker registered", "workers registered")
     }));
     found
 }
