@@ -25,8 +25,8 @@ pub(super) fn each(
 ) -> Result<JobOutcomes> {
     if jobs.len() > SELECTIONS_MAX {
         return Err(Failure::invalid(format!(
-            "{} jobs are named; a call takes {SELECTIONS_MAX}",
-            jobs.len()
+            "{} named; a call takes {SELECTIONS_MAX}",
+            base::units::counted(jobs.len() as u64, "job is", "jobs are")
         )));
     }
     let mut outcomes = Vec::with_capacity(jobs.len());

@@ -10,7 +10,10 @@ use crate::{
     Core,
     store::{JobFileRole, JobRow, QueueRow, Wish},
 };
-use base::{Result, Timestamp, units::human_span};
+use base::{
+    Result, Timestamp,
+    units::{counted, human_span},
+};
 use wire::control::{HoldKind, JobState, WaitCause};
 
 /// Why a job is where it is.
@@ -133,20 +136,29 @@ fn of_queue(queue: &QueueRow, now: Timestamp) -> Option<(WaitCause, String)> {
     None
 }
 
+fn jobs(most: u32) -> String {
+    counted(most.into(), "job", "jobs")
+}
+
 fn of_limit(limited: Limited, queue: &str, owner: &str) -> (WaitCause, String) {
     match limited {
         Limited::Facility(most) => {
-            (WaitCause::RunLimit, format!("{most} jobs may run in the facility at a time, and as many do"))
+            (WaitCause::RunLimit, format!("{} may run in the facility at a time, and as many do", jobs(most)))
         }
-        Limited::Queue(most) => {
-            (WaitCause::QueueLimit, format!("{most} jobs of queue {queue} may run at a time, and as many do"))
-        }
+        Limited::Queue(most) => (
+            WaitCause::QueueLimit,
+            format!("{} of queue {queue} may run at a time, and as many do", jobs(most)),
+        ),
         Limited::User(most) => (
             WaitCause::UserLimit,
-            format!("{most} jobs of {owner} may run in queue {queue} at a time, and as many do"),
+            format!("{} of {owner} may run in queue {queue} at a time, and as many do", jobs(most)),
         ),
-        Limited::Array(most) => {
-            (WaitCause::ArrayLimit, format!("{most} elements of its array may run at a time, and as many do"))
-        }
+        Limited::Array(most) => (
+            WaitCause::ArrayLimit,
+            format!(
+                "{} of its array may run at a time, and as many do",
+                counted(most.into(), "element", "elements")
+            ),
+        ),
     }
 }

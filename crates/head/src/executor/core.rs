@@ -100,7 +100,6 @@ pub(crate) struct Live {
     pub(crate) workers: BTreeMap<String, batch::WorkerLive>,
     /// Workers that refused the jobs of a user, by worker and user, lately.
     pub(crate) refusals: batch::Refusals,
-    /// Signals and messages on their way to runs.
     pub(crate) deliveries: batch::Deliveries,
     /// What jobs print that somebody follows.
     pub(crate) outputs: batch::Outputs,

@@ -122,8 +122,12 @@ impl ActiveJobs {
 
     /// Adds `count` jobs that follow each other, all alike.
     pub(crate) fn add(&mut self, job: &ActiveJob, count: u64) {
-        let Some(number) = self.counts.entry(job.queue.clone()).or_default().of(job.state) else { return };
-        *number += count;
+        if job.state.is_over() {
+            return;
+        }
+        if let Some(number) = self.counts.entry(job.queue.clone()).or_default().of(job.state) {
+            *number += count;
+        }
         let ids = (job.id.0..job.id.0 + count).map(JobId);
         match job.state {
             JobState::Queued => {
