@@ -118,3 +118,16 @@ def test_who_prints_a_gigabyte_is_ended_by_its_limit(facility: Facility) -> None
     info = ended(facility, command=["/bin/sh", "-c", "exec head -c 1073741824 /dev/zero"])
     assert info["state"] == "failed"
     assert "standard output" in info["reason"]
+
+
+def test_a_drained_worker_gets_no_jobs(facility: Facility) -> None:
+    (worker,) = facility.bp_json("worker", "list")
+    assert not worker["is_draining"]
+    assert worker["load"]["scratch_free_bytes"] > 0
+    facility.bp("worker", "drain", worker["name"])
+    job = submit(facility, command=["/bin/true"])
+    assert facility.bp("worker", "list").text.count("drained") == 1
+    assert facility.job(job)["state"] == "queued"
+    facility.bp("worker", "resume", worker["name"])
+    assert facility.wait_job(job)["state"] == "done"
+    assert "no worker" in facility.bp_fails("worker", "drain", "other").text

@@ -55,6 +55,8 @@ impl Nodes {
 pub(crate) fn state(worker: &WorkerInfo) -> (&'static str, &'static str) {
     match worker.cpus_used {
         _ if !worker.is_available => ("down*", "down*"),
+        0 if worker.is_draining => ("drained", "drain"),
+        _ if worker.is_draining => ("draining", "drng"),
         0 => ("idle", "idle"),
         used if used >= worker.cpus => ("allocated", "alloc"),
         _ => ("mixed", "mix"),
@@ -86,6 +88,10 @@ pub(crate) mod tests {
             memory_bytes: 4000 << 20,
             not_enforced: Vec::new(),
             users: JobUsers::default(),
+            labels: Vec::new(),
+            architecture: String::new(),
+            is_draining: false,
+            load: None,
         }
     }
 
