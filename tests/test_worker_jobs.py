@@ -121,6 +121,9 @@ def test_who_prints_a_gigabyte_is_ended_by_its_limit(facility: Facility) -> None
 
 
 def test_a_drained_worker_gets_no_jobs(facility: Facility) -> None:
+    facility.wait_until(
+        "the worker has asked for jobs", lambda: any(one["load"] for one in facility.status()["workers"])
+    )
     (worker,) = facility.bp_json("worker", "list")
     assert not worker["is_draining"]
     assert worker["load"]["scratch_free_bytes"] > 0
