@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long)]
     name: Option<String>,
     /// CPU slots
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cpus: u32,
     /// Memory that the job may use, with a unit, e.g. 500MiB or 2GiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
