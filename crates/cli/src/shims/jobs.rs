@@ -73,21 +73,17 @@ pub(crate) fn of(shim: &mut Shim, select: &[JobSelection]) -> Result<Vec<JobInfo
     }
 }
 
-/// Those jobs of a selection that exist.
+/// Those jobs of a selection that exist: one that is gone must not hide the others.
 pub(crate) fn existing(shim: &mut Shim, select: &[JobSelection]) -> Result<Vec<JobInfo>> {
-    match list(shim, Jobs { select: select.to_vec(), elements: true, limit: Some(LIMIT), ..Jobs::default() })
-    {
-        // One that is gone must not hide the others.
-        Err(failure) if failure.kind == ErrorKind::NotFound && select.len() > 1 => {
-            let mut found = Vec::new();
-            for one in select {
-                found.extend(of(shim, std::slice::from_ref(one))?);
-            }
-            Ok(found)
-        }
-        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(Vec::new()),
-        found => found,
+    let found = of(shim, select)?;
+    if !found.is_empty() || select.len() < 2 {
+        return Ok(found);
     }
+    let mut found = Vec::new();
+    for one in select {
+        found.extend(of(shim, std::slice::from_ref(one))?);
+    }
+    Ok(found)
 }
 
 /// Whether there are such jobs.

@@ -113,7 +113,7 @@ pub(crate) fn of(job: &JobInfo) -> State {
             Some(JobExit::WallLimit) => State::Timeout,
             Some(JobExit::Lost) => State::NodeFail,
             Some(JobExit::Limit(limit)) if limit.starts_with("memory") => State::OutOfMemory,
-            None if has_missed_deadline(job) => State::Deadline,
+            None | Some(JobExit::Cancelled) if has_missed_deadline(job) => State::Deadline,
             _ => State::Failed,
         },
     }

@@ -55,10 +55,16 @@ impl Layout {
 
     /// The lines above the table.
     pub(super) fn headings(&self) -> Vec<String> {
-        let names = self.line(|field| field.name.to_owned());
         if self.parted != Parted::Padded {
-            return vec![names];
+            return vec![self.line(|field| field.name.to_owned())];
         }
+        // A heading is cut without the sign that a cell has.
+        let cut = |name: &str, width: i16| name.chars().take(width.unsigned_abs().into()).collect::<String>();
+        let names: String = self
+            .columns
+            .iter()
+            .map(|(field, width)| format!("{} ", padded(&cut(field.name, *width), *width)))
+            .collect();
         let dashes: String = self
             .columns
             .iter()

@@ -24,12 +24,15 @@ const OPTIONS: &str = "\
     cluster= n/nodes= N/Node noconvert o/format= O/Format= p/partition= r/responding R/list-reasons s/summarize \
     S/sort= t/states= T/reservation usage v/verbose V/version yaml?";
 
-const DEFAULT: &str = "%9P %.5a %.10l %.6D %.6t %N";
-const LONG: &str = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N";
-const SUMMARY: &str = "%9P %.5a %.10l %.16F %N";
-const BY_NODE: &str = "%10N %.6D %.9P %6t";
-const BY_NODE_LONG: &str = "%10N %.6D %.9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E";
+const DEFAULT: &str = "%#P %.5a %.10l %.6D %.6t %N";
+const LONG: &str = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N";
+const SUMMARY: &str = "%#P %.5a %.10l %.16F %N";
+const BY_NODE: &str = "%#N %.6D %.#P %6t";
+const BY_NODE_LONG: &str = "%#N %.6D %.#P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E";
 const REASONS: &str = "%20E %9u %19H %N";
+
+/// The least width of a name in the tables above.
+const NAME_WIDTH: usize = 9;
 
 /// Runs the command.
 pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
@@ -43,12 +46,12 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
     if ["json", "yaml", "iterate"].iter().any(|key| parsed.has(key)) {
         return shim.refuse("--json, --yaml and --iterate are not supported here", 1);
     }
-    let (layout, letters) = match layout(&parsed) {
+    let nodes = Nodes::ask(shim)?;
+    let (layout, letters) = match layout(&parsed, &nodes) {
         Ok(found) => found,
         Err(name) => return shim.refuse(&format!("Invalid node format specification: {name}"), 1),
     };
     let site = Site::here();
-    let nodes = Nodes::ask(shim)?;
     for letter in &layout.unknown {
         shim.error(&format!("Invalid node format specification: {letter}"));
     }
@@ -64,8 +67,17 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
     Ok(0)
 }
 
+/// A width that no name of a node or partition exceeds, where a format says `#`: tools take cut names for others.
+fn with_widths(format: &str, nodes: &Nodes) -> String {
+    let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0).max(NAME_WIDTH);
+    let node = longest(&mut nodes.workers.iter().map(|worker| worker.name.chars().count()));
+    // A star behind the default one.
+    let partition = longest(&mut nodes.queues.iter().map(|queue| queue.name.chars().count() + 1));
+    format.replace("#N", &format!("{node}N")).replace("#P", &format!("{partition}P"))
+}
+
 /// The layout, and the letters of its fields.
-fn layout(parsed: &Parsed) -> Result<(Layout<Row, Site>, String), String> {
+fn layout(parsed: &Parsed, nodes: &Nodes) -> Result<(Layout<Row, Site>, String), String> {
     if let Some(names) = parsed.last("Format") {
         let letters = FIELDS
             .iter()
@@ -91,6 +103,7 @@ fn layout(parsed: &Parsed) -> Result<(Layout<Row, Site>, String), String> {
     if format == "%all" {
         return Ok((Layout::all(FIELDS), FIELDS.iter().map(|field| field.code).collect()));
     }
+    let format = with_widths(&format, nodes);
     // A letter counts if it stands behind a percent sign, a point and a width.
     let letters = format
         .split('%')
@@ -180,13 +193,13 @@ mod tests {
     fn output(line: &str) -> String {
         let words = line.split_whitespace().map(|word| word.replace('_', " "));
         let parsed = parse(OPTIONS, Order::Permuted, words).unwrap();
-        let (layout, letters) = layout(&parsed).unwrap();
         let ceilings = QueueResources { wall: Some(Millis::from_seconds(600)), ..QueueResources::default() };
         let short = QueueSettings { workers: vec!["n1".to_owned()], ceilings, ..QueueSettings::default() };
         let nodes = Nodes {
             workers: vec![worker("n1", 2), worker("n2", 0)],
             queues: vec![queue("batch", QueueSettings::default()), queue("short", short)],
         };
+        let (layout, letters) = layout(&parsed, &nodes).unwrap();
         let rows = groups(&nodes, &parsed, &letters);
         let lines = rows.iter().map(|group| layout.row(&Row::from(group), &sample::site()));
         std::iter::once(layout.heading()).chain(lines).collect::<Vec<_>>().join("\n")
@@ -206,8 +219,8 @@ mod tests {
         );
         assert_eq!(
             output("-N"),
-            "NODELIST    NODES PARTITION STATE \nn1              1    batch* mix   \n\
-             n1              1     short mix   \nn2              1    batch* idle  "
+            "NODELIST   NODES PARTITION STATE \nn1             1    batch* mix   \n\
+             n1             1     short mix   \nn2             1    batch* idle  "
         );
     }
 

@@ -88,7 +88,7 @@ pub(super) const FIELDS: &[F] = &[
     field('p', "priority", "PRIORITY", |line, _| fraction(line)),
     field('q', "qos", "QOS", |_, _| constant("normal")),
     field('r', "reason", "REASON", |line, _| constant(state::reason(&line.job))),
-    field('s', "selectjobinfo", "SELECT_JOBINFO", |_, _| String::new()),
+    field('s', "selectjobinfo", "", |_, _| String::new()),
     field('t', "statecompact", "ST", |line, _| constant(line.state().code())),
     field('u', "username", "USER", |line, _| line.job.owner.clone()),
     field('v', "reservation", "RESERVATION", |_, _| constant(NULL)),
