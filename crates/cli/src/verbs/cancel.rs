@@ -6,7 +6,7 @@ use crate::{
 };
 use base::{ErrorKind, Failure, FilePath, JobId, RequestId, Result};
 use std::str::FromStr;
-use wire::control::{CancelJob, CancelRequests, Jobs};
+use wire::control::{CancelJobs, CancelRequests, JobSelection, Jobs};
 
 /// The thing to cancel.
 #[derive(Debug, Clone)]
@@ -15,6 +15,8 @@ enum What {
     Number(u64),
     Request(RequestId),
     Path(FilePath),
+    /// Elements of an array.
+    Elements(JobSelection),
 }
 
 impl FromStr for What {
@@ -27,6 +29,9 @@ impl FromStr for What {
         if text.starts_with('r') {
             return names::request(text).map(Self::Request);
         }
+        if text.contains('_') {
+            return text.parse().map(Self::Elements);
+        }
         text.parse().map(Self::Number).map_err(|_| {
             Failure::invalid(format!("{text:?} is not a job or a tape request"))
                 .hint("use 7 for a job, r7 for a tape request, /path for your requests for a file")
@@ -37,7 +42,7 @@ impl FromStr for What {
 /// End jobs, or withdraw tape requests
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Jobs (7), tape requests as `bp queue` shows them (r7), or paths of files that you staged or archived. A number
+    /// Jobs and whole arrays (7), elements of arrays (7_3, 7_[1-5]), tape requests as `bp queue` shows them (r7), or paths of files that you staged or archived. A number
     /// without a job means the tape request of that number
     #[arg(required = true, value_name = "ID")]
     ids: Vec<What>,
@@ -47,6 +52,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     context.each(args.ids, |context, what| match what {
         What::Number(number) => cancel_number(context, number),
         What::Request(request) => cancel_requests(context, vec![request], Vec::new()),
+        What::Elements(jobs) => cancel_jobs(context, jobs),
         What::Path(path) => cancel_requests(context, Vec::new(), vec![path]),
     })
 }
@@ -65,11 +71,23 @@ fn cancel_number(context: &mut Context, number: u64) -> Run<()> {
             stop => stop,
         });
     }
-    let reply = context.call(&CancelJob { job }).map_err(|failure| match failure.kind {
-        ErrorKind::Invalid => failure.hint(format!("r{number} would be a tape request")),
-        _ => failure,
-    })?;
-    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+    cancel_jobs(context, job.into()).map_err(|stop| match stop {
+        Stop::Failed(failure) if failure.kind == ErrorKind::Invalid => {
+            failure.hint(format!("r{number} would be a tape request")).into()
+        }
+        stop => stop,
+    })
+}
+
+fn cancel_jobs(context: &mut Context, jobs: JobSelection) -> Run<()> {
+    let mut reply = context.call(&CancelJobs { jobs: vec![jobs] })?;
+    if context.output.is_json() {
+        context.output.json(&reply)?;
+    }
+    match reply.outcomes.pop().and_then(|outcome| outcome.failure) {
+        Some(failure) => Err(failure.into()),
+        None => Ok(()),
+    }
 }
 
 fn cancel_requests(context: &mut Context, requests: Vec<RequestId>, paths: Vec<FilePath>) -> Run<()> {

@@ -9,7 +9,7 @@ use crate::{
 };
 use base::{Failure, JobId, Millis, Timestamp};
 use std::time::SystemTime;
-use wire::control::{JobExit, JobInfo, JobList, JobState, Jobs};
+use wire::control::{ArrayElements, JobExit, JobFilter, JobInfo, JobList, JobSelection, JobState, Jobs};
 
 /// A failure is shown for so long.
 const RECENT: Millis = Millis::from_seconds(24 * 3600);
@@ -27,24 +27,67 @@ pub(crate) struct Args {
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// Only these jobs
+    /// Only jobs in these states: held, queued, running, archiving, done, failed, cancelled
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state)]
+    state: Vec<JobState>,
+    /// Only jobs in these queues
+    #[arg(long, value_name = "QUEUE,…", value_delimiter = ',')]
+    queue: Vec<String>,
+    /// Only jobs of these users
+    #[arg(long, value_name = "USER,…", value_delimiter = ',')]
+    of: Vec<String>,
+    /// Only jobs with this name
+    #[arg(long)]
+    name: Vec<String>,
+    /// Show each element of an array; else an array is one line
+    #[arg(long)]
+    elements: bool,
+    /// Show at most so many
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Only these jobs, arrays or elements of arrays (12, 12_3, 12_[1-5])
     #[arg(value_name = "ID")]
-    ids: Vec<JobId>,
+    ids: Vec<JobSelection>,
+}
+
+/// Reads the word of a state.
+fn state(text: &str) -> Result<JobState, Failure> {
+    let json = serde_json::Value::String(text.to_owned());
+    serde_json::from_value(json).map_err(|_| {
+        Failure::invalid(format!("{text:?} is not a state of a job"))
+            .hint("held, queued, running, archiving, done, failed or cancelled")
+    })
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    if args.wait && !args.ids.is_empty() {
-        return wait(context, &args.ids, &args.timeout);
-    }
-    let active_only = args.wait || (!args.all && args.ids.is_empty());
     let is_named = !args.ids.is_empty();
-    let list = context.call(&Jobs { ids: args.ids, active_only, ..Jobs::default() })?;
+    let filter = JobFilter {
+        states: args.state,
+        queues: args.queue,
+        owners: args.of,
+        names: args.name,
+        ..JobFilter::default()
+    };
+    let is_filtered = !filter.is_empty();
+    let is_over = filter.states.iter().any(|state| state.is_over());
+    let active_only = args.wait || (!args.all && !is_named && !is_over);
+    let list = context.call(&Jobs {
+        select: args.ids,
+        active_only,
+        filter,
+        elements: args.elements || (args.wait && is_named),
+        limit: args.limit,
+        ..Jobs::default()
+    })?;
     if args.wait {
         let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
         return if ids.is_empty() { Ok(0) } else { wait(context, &ids, &args.timeout) };
     }
     show(context, &list, is_named)?;
-    if active_only && !context.output.is_json() {
+    if list.is_cut && !context.output.is_json() {
+        context.output.news("there are more; --limit shows more of them, --state and others choose")?;
+    }
+    if active_only && !is_filtered && !context.output.is_json() {
         show_failures(context)?;
     }
     Ok(0)
@@ -111,6 +154,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         Column::Left("state"),
         Column::Text("name"),
         Column::Left("owner"),
+        Column::Left("queue"),
         Column::Left("worker"),
         Column::Left("runs as"),
         Column::Left("submitted"),
@@ -124,17 +168,32 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         }
         let ran = job.started.map(|started| span(job.ended.unwrap_or(now) - started));
         table.row([
-            Cell::from(job.id.to_string()),
+            Cell::from(id(job)),
             job_state(job.state),
             job.spec.name.as_str().into(),
             job.owner.as_str().into(),
+            job.queue.as_str().into(),
             job.worker.clone().unwrap_or_default().into(),
             job.run_as.clone().unwrap_or_default().into(),
             time(job.submitted).into(),
             ran.unwrap_or_default().into(),
             job.exit.as_ref().map(ToString::to_string).unwrap_or_default().into(),
-            job.reason.clone().unwrap_or_default().into(),
+            job.elements.as_ref().map(elements).or_else(|| job.reason.clone()).unwrap_or_default().into(),
         ]);
     }
     table
+}
+
+/// How people name a job: an element of an array by its index.
+fn id(job: &JobInfo) -> String {
+    match job.array {
+        Some(element) if job.elements.is_none() => format!("{}_{}", element.array, element.index),
+        _ => job.id.to_string(),
+    }
+}
+
+/// How the elements of an array stand: `10 elements: 3 done, 2 running, 5 queued`.
+fn elements(elements: &ArrayElements) -> String {
+    let states: Vec<_> = elements.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    format!("{} elements: {}", elements.count, states.join(", "))
 }

@@ -6,6 +6,7 @@
 pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod adopt;
+pub(crate) mod alter;
 pub(crate) mod archive;
 pub(crate) mod audit;
 pub(crate) mod backup;
@@ -27,15 +28,19 @@ pub(crate) mod find;
 pub(crate) mod get;
 pub(crate) mod grant;
 pub(crate) mod head;
+pub(crate) mod hold;
 pub(crate) mod host;
+mod job_args;
 pub(crate) mod jobs;
 pub(crate) mod key;
 pub(crate) mod lease;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod message;
 pub(crate) mod mkdir;
 pub(crate) mod mount;
+pub(crate) mod r#move;
 pub(crate) mod mv;
 pub(crate) mod operator;
 pub(crate) mod pool;
@@ -45,12 +50,14 @@ pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod recover;
 pub(crate) mod release;
+pub(crate) mod rerun;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
 pub(crate) mod scan;
 pub(crate) mod settle;
 pub(crate) mod shares;
 pub(crate) mod shims;
+pub(crate) mod signal;
 pub(crate) mod stage;
 pub(crate) mod stat;
 pub(crate) mod status;
@@ -80,11 +87,19 @@ pub(crate) struct Verb {
 /// What a command line asks for; the number that it returns is the exit code.
 pub(crate) type Action = Box<dyn FnOnce(&mut Context) -> Run>;
 
+/// The name of a file whose name is a word of the language: `r#move` is `move`.
+const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
 /// The verbs of these files.
 macro_rules! verbs {
     ($($file:ident),*) => {
         &[$(Verb {
-            name: stringify!($file),
+            name: plain(stringify!($file)),
             arguments: $file::Args::augment_args,
             parse: |found| {
                 let args = $file::Args::from_arg_matches(found)?;
@@ -105,7 +120,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
         ],
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
-    ("Jobs", verbs![submit, jobs, log, cancel, why, shims]),
+    ("Jobs", verbs![submit, jobs, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),

@@ -1,15 +1,18 @@
-//! `bp release`: lets go of pins.
+//! `bp release`: lets go of pins, and of jobs that are held.
 
-use super::wait::{self, Timeout};
+use super::{
+    job_args,
+    wait::{self, Timeout},
+};
 use crate::{
     context::{Context, Run},
     glob::{self, Depth},
     path_arg::{self, PathArg},
 };
-use base::units::Span;
-use wire::control::Release;
+use base::{Failure, units::Span};
+use wire::control::{JobSelection, Release, ReleaseJobs};
 
-/// Release pins that keep files on disk
+/// Release pins that keep files on disk, and jobs that are held
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also directories, with everything in them
@@ -21,13 +24,24 @@ pub(crate) struct Args {
     /// Release the pins of this user instead of your own; for operators
     #[arg(long, value_name = "USER")]
     of: Option<String>,
-    /// Files; *, ? and [a-z] in the last component are wildcards
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathArg>,
+    /// Files; *, ? and [a-z] in the last component are wildcards. Or jobs (12), whole arrays (12), elements of arrays (12_3)
+    #[arg(required = true, value_name = "PATH|JOB")]
+    things: Vec<String>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = path_arg::paths(context, args.paths)?;
+    let (jobs, paths): (Vec<_>, Vec<_>) =
+        args.things.iter().partition(|thing| thing.starts_with(|c: char| c.is_ascii_digit()));
+    let jobs: Result<Vec<JobSelection>, Failure> = jobs.into_iter().map(|job| job.parse()).collect();
+    let jobs = jobs?;
+    if !jobs.is_empty() {
+        let code = job_args::make(context, &ReleaseJobs { jobs, hold: None }, "are released")?;
+        if paths.is_empty() || code != 0 {
+            return Ok(code);
+        }
+    }
+    let paths: Result<Vec<PathArg>, _> = paths.into_iter().map(|path| path.parse()).collect();
+    let paths = path_arg::paths(context, paths?)?;
     let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let (after, user) = (args.after.map(|span| span.0), args.of);
     let call = |paths| Release { paths, after, user: user.clone() };

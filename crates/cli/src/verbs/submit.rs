@@ -1,5 +1,7 @@
 //! `bp submit`: submits a job.
 
+pub(crate) mod when;
+
 use super::{jobs, wait::Timeout};
 use crate::{
     context::{Context, Run},
@@ -7,11 +9,17 @@ use crate::{
     program::Program,
 };
 use base::{
-    Failure, FilePath,
+    Failure, FilePath, Millis, Timestamp,
     units::{Size, Span},
 };
-use std::{collections::BTreeMap, str::FromStr};
-use wire::control::{JobInput, JobOutput, JobSpec, Resources, Submit};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::SystemTime,
+};
+use when::{Dependency, Moment, Priority};
+use wire::control::{ArrayRange, JobInput, JobOutput, JobSpec, Resources, Submit};
 
 /// Submit a job
 #[derive(Debug, clap::Args)]
@@ -24,15 +32,15 @@ pub(crate) struct Args {
     /// Name of the job, shown by `bp jobs` [default: the program's name]
     #[arg(long)]
     name: Option<String>,
-    /// CPU slots
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    cpus: u32,
+    /// CPU slots [default: of the queue, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: Option<u32>,
     /// Memory that the job may use, with a unit, e.g. 500MiB or 2GiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<Size>,
-    /// Longest run time, e.g. 2h
-    #[arg(long, value_name = "TIME", default_value = "1d")]
-    wall: Span,
+    /// Longest run time, e.g. 2h [default: of the queue, else 1d]
+    #[arg(long, value_name = "TIME", value_parser = wall)]
+    wall: Option<Span>,
     /// Store the local program LOCAL at PATH in the facility, and run it with the arguments behind `--`; PATH alone
     /// runs a stored program
     #[arg(long, value_name = "[LOCAL:]PATH")]
@@ -53,43 +61,153 @@ pub(crate) struct Args {
     /// Set an environment variable
     #[arg(long, value_name = "K=V")]
     env: Vec<Variable>,
+    #[command(flatten)]
+    when: When,
+    #[command(flatten)]
+    place: Place,
     /// Return when the job has ended
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// The program to run and its arguments; with --program only the arguments
-    #[arg(required_unless_present = "program", last = true)]
+    /// The program to run and its arguments; with --program or --script only the arguments
+    #[arg(required_unless_present_any = ["program", "script"], last = true)]
     command: Vec<String>,
 }
 
-pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let mut inputs: Vec<JobInput> =
-        args.input.into_iter().map(|input| input.resolved(context)).collect::<Result<_, _>>()?;
-    let mut command = args.command;
+/// When a job may run, and how often.
+#[derive(Debug, Default, clap::Args)]
+struct When {
+    /// Queue [default: the default queue of `bp queue list`]
+    #[arg(long)]
+    queue: Option<String>,
+    /// Priority in the queue, -1024 to 1023: the highest goes first; above 0 for operators
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<Priority>,
+    /// Run once for each index: 1-10, 1-10:2, 1,5,9; %4 behind it: 4 at a time
+    #[arg(long, value_name = "RANGE")]
+    array: Option<ArrayRange>,
+    /// Start when another job has ended well (ok:12, or 12), is over (any:12), failed (notok:12), has begun (begin:12);
+    /// 12 is a whole array if it is one, 12_3 an element; corr:12: element by element; singleton: when no earlier job of
+    /// the same name is left
+    #[arg(long, value_name = "KIND:JOB")]
+    after: Vec<Dependency>,
+    /// Cancel the job when what it waits for can never happen; else it stays held
+    #[arg(long)]
+    cancel_if_never: bool,
+    /// Do not start before this time: 2h from now, or 2026-11-26T18:00 (UTC)
+    #[arg(long, value_name = "WHEN")]
+    begin: Option<Moment>,
+    /// Fail if not over by this time
+    #[arg(long, value_name = "WHEN")]
+    deadline: Option<Moment>,
+    /// Run again after a failure, up to N times, each time after a longer pause
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u32,
+    /// The job may run again from the beginning: `bp rerun`, or when its worker is lost
+    #[arg(long)]
+    rerunnable: bool,
+    /// Hold the job until `bp release`
+    #[arg(long)]
+    hold: bool,
+    /// Name this submission: with the same key again the same job is told, and nothing is submitted
+    #[arg(long)]
+    key: Option<String>,
+}
+
+/// Where a job runs, and where its output goes.
+#[derive(Debug, Default, clap::Args)]
+struct Place {
+    /// Run this local script, by the interpreter of its first line or /bin/sh; - reads it from standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "program")]
+    script: Option<PathBuf>,
+    /// Working directory on the worker's host [default: the scratch directory]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<String>,
+    /// File on the worker's host for standard output, and for standard error unless --stderr names another; %j is the
+    /// job, %A the array, %a the index, %x the name, %u the user, %N the host
+    #[arg(long, value_name = "FILE")]
+    stdout: Option<String>,
+    /// File on the worker's host for standard error
+    #[arg(long, value_name = "FILE")]
+    stderr: Option<String>,
+    /// A label that the worker must have (`bp host label`), or its name
+    #[arg(long, value_name = "LABEL")]
+    constraint: Vec<String>,
+    /// A comment
+    #[arg(long)]
+    comment: Option<String>,
+    /// For accounting
+    #[arg(long)]
+    account: Option<String>,
+}
+
+/// The text of a script: a local file, or standard input.
+fn script(file: &Path) -> Result<String, Failure> {
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    text.map_err(|cause| Failure::io(format!("read script {}", file.display()), &cause))
+}
+
+/// What a job is called that has no name: after its program, or its script.
+fn default_name(args: &Args, command: &[String]) -> String {
+    let script = args.place.script.as_ref().and_then(|file| file.file_name());
+    let script = script.map(|name| name.to_string_lossy().into_owned());
+    script.unwrap_or_else(|| {
+        command.first().and_then(|program| program.rsplit('/').next()).unwrap_or_default().to_owned()
+    })
+}
+
+pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
+    let mut inputs: Vec<JobInput> = std::mem::take(&mut args.input)
+        .into_iter()
+        .map(|input| input.resolved(context))
+        .collect::<Result<_, _>>()?;
+    let mut command = std::mem::take(&mut args.command);
     if let Some(program) = &args.program {
         program.keep(context)?;
         let input = program.input();
         command.insert(0, format!("./{}", input.name));
         inputs.push(input);
     }
-    let program = command[0].rsplit('/').next().unwrap_or_default().to_owned();
+    let name = args.name.clone().unwrap_or_else(|| default_name(&args, &command));
+    let now = Timestamp::from_system(SystemTime::now());
+    let (when, place) = (args.when, args.place);
     let spec = JobSpec {
-        name: args.name.unwrap_or(program),
+        name,
         command,
         resources: Resources {
-            cpus: args.cpus,
+            cpus: args.cpus.unwrap_or(0),
             memory_bytes: args.memory.map_or(0, |size| size.0),
-            wall: args.wall.0,
+            wall: args.wall.map_or(Millis(0), |span| span.0),
         },
         inputs,
         outputs: args.output.into_iter().map(|output| output.0).collect(),
         archive: args.archive,
         replace: args.replace,
         environment: args.env.into_iter().map(|one| (one.name, one.value)).collect::<BTreeMap<_, _>>(),
+        queue: when.queue,
+        priority: when.priority.map_or(0, |priority| priority.0),
+        dependencies: when.after.into_iter().filter_map(|one| one.0).collect(),
+        cancel_if_never: when.cancel_if_never,
+        begin: when.begin.map(|moment| moment.after(now)),
+        deadline: when.deadline.map(|moment| moment.after(now)),
+        retries: when.retries,
+        rerunnable: when.rerunnable,
+        held: when.hold,
+        script: place.script.as_deref().map(script).transpose()?,
+        directory: place.directory,
+        stdout: place.stdout,
+        stderr: place.stderr,
+        constraints: place.constraint,
+        comment: place.comment,
+        account: place.account,
         ..JobSpec::default()
     };
-    let reply = context.call(&Submit::new(spec))?;
+    let reply = context.call(&Submit { spec, array: when.array, key: when.key })?;
     if args.wait {
         context.output.news(format!("job {}", reply.job))?;
         return jobs::wait(context, &[reply.job], &args.timeout);
@@ -169,6 +287,12 @@ fn memory(text: &str) -> Result<Size, Failure> {
             .hint("write MiB or GiB behind the number"));
     }
     Ok(size)
+}
+
+/// A wall limit. None is not meant by a limit of nothing.
+fn wall(text: &str) -> Result<Span, Failure> {
+    let span: Span = text.parse()?;
+    if span.0 > Millis(0) { Ok(span) } else { Err(Failure::invalid("a job needs a wall limit above zero")) }
 }
 
 /// `K=V`

@@ -90,7 +90,7 @@ fn declared(source: &Source, path: &Path, is_root: bool) -> Vec<Declared> {
             .strip_suffix(';')
             .and_then(|line| line.rsplit_once("mod "))
             .filter(|(before, _)| before.trim().is_empty() || before.trim_start().starts_with("pub"))
-            .map(|(_, name)| name)
+            .map(|(_, name)| name.trim_start_matches("r#"))
         else {
             continue;
         };

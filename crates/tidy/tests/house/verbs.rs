@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 /// Where verbs are listed.
 const LIST: &str = "crates/cli/src/verbs/mod.rs";
+/// The commands of other systems.
+const SHIMS: &str = "crates/cli/src/shims/";
 /// Names of verbs that another file may have among its texts and paths: many are words of tables, too (`jobs`, `pool`).
 const NAMES_MAX: usize = 3;
 
@@ -35,7 +37,9 @@ fn nothing_else_lists_verbs() {
     let verbs = listed(&list);
     assert!(verbs.len() > 40, "the list of verbs is read");
     let mut wrong = Vec::new();
-    for source in sources().iter().filter(|source| source.package == "cli" && source.path != LIST) {
+    // The commands of others have words of their own, of which some are verbs here.
+    let is_ours = |path: &str| path != LIST && !path.starts_with(SHIMS);
+    for source in sources().iter().filter(|source| source.package == "cli" && is_ours(&source.path)) {
         let texts = source.literals.iter().filter(|literal| !source.is_test_at(literal.quote));
         let mut named = reached(&source.code, &verbs);
         named.extend(texts.filter_map(|literal| verbs.get(literal.text.as_str())));

@@ -178,10 +178,10 @@ pub struct JobInfo {
     /// Its state.
     pub state: JobState,
     /// Its queue.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub queue: String,
     /// Among the jobs of its queue; the highest goes first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "spec::is_default")]
     pub priority: i32,
     /// Those who hold it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -184,6 +184,6 @@ pub struct JobSpec {
 }
 
 /// Whether a field is left out where it is written.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
