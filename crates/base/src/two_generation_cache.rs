@@ -10,14 +10,14 @@ use std::{
 
 /// Keeps between one and two times `half` entries: those used lately, and some of the older ones.
 ///
-/// Two maps take turns. What is used moves to the newer one; when that is full the older one is forgotten. This costs
-/// nothing to maintain, unlike a list in the order of use, and is as good where it matters: in keeping what is hot.
+/// Two maps take turns. An entry that is used moves to the newer map. When that is full, the older map is dropped. This
+/// costs nothing to maintain, unlike a list in the order of use, and keeps hot entries equally well.
 ///
 /// # Locks
 ///
-/// Each call holds a lock of its own while it looks or stores, and calls nothing meanwhile but `Clone` of the value.
-/// What is forgotten is dropped after the lock is released: to drop thousands of entries takes milliseconds, and one
-/// may be an open file.
+/// Each call holds a lock of its own while it looks or stores, and under it calls nothing but `Clone` of the value. Old
+/// entries are dropped after the lock is released: to drop thousands of them takes milliseconds, and one may be an open
+/// file.
 ///
 /// ```
 /// let cache = base::TwoGenerationCache::new(2);

@@ -49,9 +49,9 @@ impl Facility {
 
     /// The facility whose head's daemon serves `directory`.
     ///
-    /// Nothing is sent to a port, by this or by who uses the result, before the daemon has shown that it lives: once it has died
-    /// anybody may have its ports. It clears `endpoints.json` before it opens its socket, so what stands there after the socket has
-    /// been reached are its own doors.
+    /// Neither this function nor its callers send anything to a port before the daemon has shown that it lives: once it
+    /// has died, anybody may have its ports. The daemon clears `endpoints.json` before it opens its socket. So once the
+    /// socket was reached, that file names the doors of this daemon.
     fn at_directory(directory: &Path, user: &str) -> Result<Self> {
         drop(connect(directory).map_err(|cause| unreachable(directory, &cause))?);
         let endpoints = read_endpoints(directory)?;

@@ -1,7 +1,8 @@
 //! A stop signal that wakes the threads of a service, whatever they wait for.
 //!
-//! A room waits for its head for half a minute at a time, which a stop must not. [`Stop::ask`] makes such a call on a thread of its
-//! own, so that whoever asks can leave it behind. Waiting costs nothing: a thread is woken, and does not look again and again.
+//! A room waits for its head for half a minute at a time, but must stop sooner. [`Stop::ask`] makes such a call on its
+//! own thread, which the caller can leave behind. Waiting costs nothing: the signal wakes a thread, and no thread
+//! polls.
 
 use base::{Failure, Result};
 use std::{

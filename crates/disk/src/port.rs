@@ -1,6 +1,6 @@
 //! The port through which a disk server calls the head.
 //!
-//! The disk server never depends on the head: whoever wires a host gives it a [`HeadPort`], which reaches a head in the same
+//! The disk server never depends on the head. The daemon gives it a [`HeadPort`], which reaches a head in the same
 //! process or on another host. [`HeadPort`] lists every call that the disk server makes.
 
 use base::{Failure, Millis, Result};

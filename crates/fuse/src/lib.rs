@@ -1,17 +1,19 @@
 //! The mount: a directory of a facility as a file system of this host, coherent with the mounts of other hosts.
 //!
-//! **Problem.** Most programs read and write files by a path, and change them in place. Several hosts do that with the same files at
-//! the same time; some of them freeze, lose their network, and wake up again.
+//! **Problem.** Most programs read and write files by a path, and change them in place. Several hosts do that with the
+//! same files at the same time. Some of these hosts freeze, lose their network, and wake up again.
 //!
-//! **Idea.** Names and attributes are the head's: each request of the kernel for them is one call. Bytes are read and written at the
-//! disk server, under a *grant* of the head: any number of mounts may hold one to read, or one of them one to write. A grant that
-//! another mount needs is asked back; what was written under it is synced and committed before it is returned. A mount that does not
-//! answer is fenced by the disk server, so that what it writes when it wakes up is refused. Locks are the head's, too.
+//! **Idea.** The head has the names and attributes: each request of the kernel for them is one call. Bytes are read and
+//! written at the disk server, under a *grant* of the head. Any number of mounts may hold a grant to read, or one of
+//! them a grant to write. If another mount needs a grant, the head asks for it back; the holder syncs and commits its
+//! writes before it returns the grant. If the holder does not answer, the disk server fences it, and refuses its writes
+//! when it wakes up. The head has the locks, too.
 //!
-//! Nothing is cached by the kernel: every program sees what others have written. That is coherent, and slow.
+//! The kernel caches nothing: every program sees what others have written. That is coherent, and slow.
 //!
-//! **Start reading** with [`mount()`], then `mount.rs` (what a mount knows), `grants.rs` (asked for and returned), `content.rs` (reads
-//! and writes), `ops/` (what the kernel asks for). The rules of grants and locks are in crate `share`.
+//! **Start reading** with [`mount()`], then `mount.rs` (the state of a mount), `grants.rs` (asks for grants and returns
+//! them), `content.rs` (reads and writes), `ops/` (requests of the kernel). The rules of grants and locks are in crate
+//! `share`.
 
 #![forbid(unsafe_code)]
 

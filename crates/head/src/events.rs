@@ -1,6 +1,6 @@
 //! Events of the facility: the newest ones, in a ring in memory.
 //!
-//! What is said while a call is carried out can be seen when its group is durable, and never if the call is refused or the commit
+//! An event of a call becomes visible when the call's group is durable, and never if the call is refused or the commit
 //! fails.
 
 use crate::{Apply, Context, Core, Topic};

@@ -1,14 +1,14 @@
 //! Every decision of the facility, and all its durable metadata.
 //!
-//! **Problem.** Disks, tapes and jobs have to be planned together, no acknowledged change may be lost, and years of failures
-//! must be tested before the first one happens.
+//! **Problem.** Disks, tapes and jobs must be planned together. No acknowledged change may be lost. Tests must go
+//! through years of failures before the first one happens.
 //!
-//! **Idea.** [`Core`] is synchronous and deterministic: it owns the [`Store`](store::Store), takes the time as an argument, and
-//! decides by pure functions. [`Head`] puts it on a thread, commits calls in groups and lets callers wait for changes. No
-//! sockets but the store's to its database, so that it runs unchanged in simulation.
+//! **Idea.** [`Core`] is synchronous and deterministic: it owns the [`Store`](store::Store), takes the time as an
+//! argument, and decides by pure functions. [`Head`] puts it on a thread, commits calls in groups and lets callers wait
+//! for changes. The only socket is that of the store to its database, so the head runs unchanged in simulation.
 //!
-//! **Start reading** with [`Apply`], what a call does, and [`Core`], which does it. Policies are in [`pool`] and its
-//! neighbours; all SQL is in [`store`].
+//! **Start reading** with [`Apply`], the effect of a call, and [`Core`], which carries it out. Policies are in [`pool`]
+//! and its neighbours; all SQL is in [`store`].
 
 mod account;
 mod batch;

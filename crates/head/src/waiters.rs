@@ -1,8 +1,9 @@
-//! Who waits for what. A caller whose reply is pending is woken when a file or a job that it asked about changes, not by a clock:
-//! ten thousand of them cost nothing while nothing happens.
+//! Callers that wait for changes. A change of a file or a job wakes the callers whose pending replies depend on it; no
+//! timer does. Ten thousand waiters cost nothing while nothing changes.
 //!
-//! A waiter is entered while its call is carried out, before any later change can be committed, so that no change is missed. It
-//! looks again on its own only rarely, for what changes without a row: permissions of a directory above, the passing of time.
+//! A waiter is registered while its call is carried out, before any later change can be committed, so it misses no
+//! change. It repeats its call on its own only rarely, for causes that change no row: permissions of a parent
+//! directory, and the passing of time.
 
 use crate::Topic;
 use base::{FileId, JobId, Millis};

@@ -1,7 +1,7 @@
-//! A TCP listener that accepts while its door has a place for a proven connection.
+//! A TCP listener that accepts only while its door has a place for an authenticated connection.
 //!
-//! Connections beyond the limit wait in the kernel's backlog and cost this process nothing. What is accepted has a place in
-//! the budget of the unproven until it has proven who it is.
+//! Connections beyond the limit wait in the kernel's backlog and cost this process nothing. An accepted connection has
+//! a place in the budget of [`crate::unproven`] until its peer has authenticated.
 
 use crate::{
     shutdown::Token,

@@ -1,7 +1,7 @@
-//! The shutdown tree: everybody is told, everybody is waited for, with a deadline.
+//! The shutdown tree: tells every task to stop, and waits for all of them with a deadline.
 //!
-//! No task is detached: each is spawned under a [`Shutdown`] with a name. Stopping a node stops its children first
-//! told, then waited for together.
+//! No task is detached: each is spawned under a [`Shutdown`] with a name. A node that stops first tells its children to
+//! stop, then waits for all of them together.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {

@@ -48,8 +48,8 @@ pub fn server_config_for_hosts(identity: &Identity) -> Result<Arc<ServerConfig>>
 
 /// Reads the files and makes a configuration for any number of listeners.
 ///
-/// New files are taken for connections that begin after the change; files that cannot be used are reported once and
-/// the ones before stay in use. Authorities of clients are read once.
+/// Changed files apply to connections that begin after the change. If files cannot be used, that is reported once, and
+/// the previous files stay in use. Authorities of clients are read only once.
 pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>> {
     let provider = trust::provider();
     let verifier = match &identity.client_ca {

@@ -1,13 +1,13 @@
-//! Peers that have not proven who they are: one budget for all doors, so that they cost next to nothing.
+//! Peers that have not authenticated yet: one budget for all doors bounds what they cost.
 //!
-//! Every accepted connection begins in a [`ConnectionSlot`] of the budget and has [`PROOF_DEADLINE`] to prove itself. Then it is
-//! moved to a place of its door ([`ConnectionSlot::prove`]), which unproven connections cannot take. The budget bounds
-//! connections, receive buffers and requests, as a whole and by address.
+//! Every accepted connection begins in a [`ConnectionSlot`] of the budget, and its peer must authenticate within
+//! [`PROOF_DEADLINE`]. Then [`ConnectionSlot::prove`] moves it to a place of its door, which unproven connections
+//! cannot take. The budget bounds connections, receive buffers and requests, in total and by address.
 //!
-//! When a place is needed and there is none, the oldest connection of the address that has most of them is ended, not
-//! the newest one refused: whoever comes from another address always gets in, and who shares the address of a flood has
-//! the time that the flood needs to fill all places, which is longer than a login takes. Refusing the newest would lock
-//! out everybody behind that address for as long as the flood likes.
+//! If all places are taken, the budget ends the oldest connection of the address that has most of them, and accepts the
+//! new one. So a peer at another address always gets in. A peer at the address of a flood can log in until the flood
+//! has filled all places, which takes longer than a login. To refuse the new connection instead would lock out
+//! everybody at that address for as long as the flood lasts.
 
 use base::{
     Failure, Result,

@@ -41,7 +41,7 @@ impl Fences {
     /// Ranges with different floors: some KiB of log for each object at worst.
     pub const RANGES_MAX: usize = 1024;
 
-    /// Carries out an order. The same order again changes nothing.
+    /// Carries out an order. A repeated order changes nothing.
     ///
     /// # Errors
     /// [`Refusal::Replaced`], [`Refusal::Full`]; nothing has changed then.

@@ -110,13 +110,14 @@ impl FileGrants {
         Generation(self.next.0 - 1)
     }
 
-    /// Gives a grant, or asks back what conflicts with it.
+    /// Gives a grant, or asks for the return of grants that conflict with it.
     ///
-    /// The same request again, by its number, has the same answer. Another one never has an old grant for an answer, however well
-    /// it would do: that grant may be on its way back.
+    /// A repeated request, which has the same number, gets the same answer. A new request never gets an old grant,
+    /// however well it would do: that grant may be on its way back.
     ///
-    /// A client that reads and wants to write gives up its own read grants in the range: it sees its own writes. An own write grant
-    /// that is in the way has to be returned like that of anybody else: writes under it may still be on their way.
+    /// A client that reads and wants to write gives up its own read grants in the range: it sees its own writes. Its
+    /// own write grant that conflicts must be returned like that of any other client: writes under it may still be on
+    /// their way.
     pub fn ask(
         &mut self,
         (client, request): (ClientId, RequestId),

@@ -1,19 +1,22 @@
 //! The rules for files that change in place, shared by the head, disk servers and mounts.
 //!
-//! A client that writes to a file holds a *write grant* for a byte range. The grant has a *generation*: a number that each file
-//! counts up and never uses twice. The client shows it to the disk servers with every write. A client may stop for an hour and wake
-//! up, and a network may deliver a write late or twice; so before the head gives the range to somebody else, every disk server of
-//! the file has to make durable that it refuses older generations there: it is *fenced*. No clock takes part in that.
+//! A client that writes to a file holds a *write grant* for a byte range. The grant has a *generation*: a number that
+//! each file counts up and never uses twice. The client shows it to the disk servers with every write.
 //!
-//! Clocks decide only how long a client may serve what it has cached: as long as its *lease*, which it renews with the head.
+//! A client may stop for an hour and wake up, and a network may deliver a write late or twice. So the head first
+//! *fences* the old grant: every disk server of the file makes durable that it refuses older generations in the range.
+//! Only then the head gives the range to another client. No clock takes part in that.
+//!
+//! Clocks decide only how long a client may use its cache: for the time of its *lease*, which it renews with the head.
 //!
 //! - [`FileGrants`]: the grants of one file, as the head keeps them. Start reading there.
 //! - [`Fences`]: what a disk server refuses for one object.
 //! - [`FileLocks`]: who has locked which bytes of one file.
 //! - [`Session`]: a client as the head sees it: live, silent, or evicted.
 //!
-//! Everything here is pure: no clock, no network, no disk. `tests/model` checks this very code in all orders of events that a bad
-//! network, dying processes and wrong verdicts can produce, and that it catches mistakes that were made on purpose.
+//! Everything here is pure: no clock, no network, no disk. `tests/model` runs this very code through all orders of
+//! events that a bad network, dying processes and wrong verdicts can produce. It also checks that it catches deliberate
+//! mistakes.
 
 mod fences;
 mod grants;

@@ -77,10 +77,10 @@ impl FileLocks {
         })
     }
 
-    /// Sets a lock, in place of what its owner has there; or says what is in the way.
+    /// Sets a lock, in place of what its owner has there.
     ///
     /// # Errors
-    /// The lock that is in the way; nothing has changed then.
+    /// The conflicting lock; nothing has changed then.
     pub fn set(&mut self, wanted: Lock) -> Result<(), Lock> {
         if let Some(other) = self.conflict(&wanted) {
             return Err(*other);

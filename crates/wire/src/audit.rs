@@ -1,7 +1,8 @@
-//! Lines of the audit log: who did what, to what, from where, and with what outcome. One JSON object a line.
+//! Lines of the audit log: who did what, to which thing, from where, and with what outcome. Each line is one JSON
+//! object.
 //!
-//! Nothing that proves who somebody is stands in a line: what is said of a refusal is cut before it. Paths are never cut
-//! so, or whoever wants to hide something would only have to choose its name.
+//! A line contains no secret: the reason of a refusal is cut before the first token or capability in it. Paths are not
+//! cut, because a user could then hide an action behind the name of a file.
 
 use base::{ErrorKind, Failure, Result, Timestamp};
 use core::net::IpAddr;

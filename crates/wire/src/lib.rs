@@ -1,13 +1,14 @@
 //! Every byte that crosses a process boundary or lands on media, as pure codecs.
 //!
-//! **Problem.** Peers and media bring bytes that may be cut, damaged or hostile, and what was once written must be readable for
-//! ever.
+//! **Problem.** Bytes from peers and media may be cut, damaged or hostile. Media that were written once must stay
+//! readable for ever.
 //!
-//! **Idea.** Codecs are functions from bytes to values and back, without a clock, a network, a file system or an async runtime:
-//! tests, fuzzers and simulations drive them as daemons do. Each has a page in `spec/`, which draws it byte by byte.
+//! **Idea.** A codec turns bytes into values and back, without a clock, a network, a file system or an async runtime.
+//! So tests, fuzzers and simulations drive it as daemons do. A page in `spec/` draws each format byte by byte.
 //!
-//! **Start reading** with [`control`], the calls of the management API, or with [`xrd`], the XRootD protocol. [`media::object`]
-//! is what lies beside each replica, [`media::label`] what lies on tape, [`auth::capability`] the right to one object.
+//! **Start reading** with [`control`], the calls of the management API, or with [`xrd`], the XRootD protocol.
+//! [`media::object`] is the description beside each replica, [`media::label`] the labels on tape, [`auth::capability`]
+//! the right to one object.
 
 pub mod audit;
 pub mod auth;

@@ -1,10 +1,10 @@
 //! Options of other systems' commands, read as the `getopt_long` of the GNU C library reads them.
 //!
-//! Scripts rely on its habits: `-n4`, `-n 4`, `-nPX`, `--time=10`, `--time 10`, unique beginnings of long names, and options behind
-//! operands. Messages are the library's own, because tools look for them.
+//! Scripts rely on its habits: `-n4`, `-n 4`, `-nPX`, `--time=10`, `--time 10`, unique beginnings of long names, and
+//! options behind operands. Messages are the library's own, because tools look for them.
 //!
-//! An option is declared by one word of a table: `a/array=` takes a value, `H/hold` takes none, `nice?` takes one only as `--nice=5`, `q/=` has
-//! no long name. Its key is the long name, or the letter if there is none.
+//! One word of a table declares an option. `a/array=` takes a value, `H/hold` takes none, `nice?` takes one only as
+//! `--nice=5`, and `q/=` has no long name. The key of an option is its long name, or its letter if it has none.
 
 use std::collections::VecDeque;
 

@@ -2,9 +2,10 @@
 //!
 //! **Problem.** Workflow tools submit by these commands and read their output, word by word. Nobody rewrites the tools.
 //!
-//! **Idea.** The program looks at the name it was called by. [`PROGRAMS`] lists the names; each has a file that reads the options of
-//! the original, makes a few calls of the management API, and prints what the original would print. Reading and printing are pure
-//! functions; [`Shim`] is all that they have of the world. What the facility cannot do is refused, or said on standard error.
+//! **Idea.** The program looks at the name it was called by. [`PROGRAMS`] lists the names. Each has a file that reads
+//! the options of the original, makes a few calls of the management API, and prints what the original would print.
+//! Reading and printing are pure functions, whose only access to the world is [`Shim`]. A request beyond the facility's
+//! abilities is refused, or reported on standard error.
 //!
 //! **Start reading** with `slurm/scancel.rs`, then `slurm/sbatch/`.
 

@@ -1,7 +1,8 @@
 //! The Unix socket of a facility's daemon as a transport of the HTTP client.
 //!
-//! Only who may enter the facility's directory can connect, the kernel tells the daemon who that is, and the socket of a daemon
-//! that has died refuses: so no secret is needed, and nobody else can answer in its place.
+//! Only users who may enter the facility's directory can connect, and the kernel tells the daemon who they are. The
+//! socket of a dead daemon refuses connections. So no secret is needed, and no other process can answer in the daemon's
+//! place.
 
 use crate::facility::SOCKET;
 use base::Failure;
@@ -38,8 +39,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Connects to the daemon that serves `directory`.
 ///
-/// The path of a socket has at most 107 bytes, and directories may be deep: the socket is named relative to the directory, by
-/// way of a file descriptor of it.
+/// The path of a socket has at most 107 bytes, and directories may be deep. So the socket is named relative to the
+/// directory, by way of a file descriptor of it.
 pub(crate) fn connect(directory: &Path) -> io::Result<UnixStream> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let descriptor = open(directory, flags, Mode::empty())?;

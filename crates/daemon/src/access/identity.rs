@@ -1,7 +1,7 @@
 //! Authentication and authorisation for all doors.
 //!
-//! A token says both and is checked here alone, without asking the head. Without one a process of this host is the user
-//! that the kernel says it runs as, unless the facility demands tokens; everybody else is refused.
+//! A token does both, and the door checks it without asking the head. A process of this host without a token is the
+//! user that the kernel names, unless the facility demands tokens. Everybody else is refused.
 
 use crate::access::{host_registry::HostRegistry, issuers::Issuers, local_users::LocalUsers};
 use base::{Clock, Failure, FilePath, Result, check_name, is_name};

@@ -108,10 +108,10 @@ impl FacilityHandle {
         Ok(Self { key, layout, config, _lock: lock })
     }
 
-    /// Begins to run: clears what an earlier process has left that may mislead, and reads the key again.
+    /// Begins to run: removes files of an earlier process that could mislead clients, and reads the key again.
     ///
-    /// It comes before the socket is opened: the doors that clients then find are those of this process, not those of one that has
-    /// died, whose ports anybody may have by now.
+    /// It comes before the socket is opened. The doors that clients find from then on are those of this process, not
+    /// those of a dead one, whose ports anybody may have by now.
     pub(crate) fn begin(&self) -> Result<()> {
         self.withdraw();
         self.key.reload()

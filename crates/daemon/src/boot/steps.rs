@@ -1,8 +1,7 @@
-//! The steps by which a host starts. The head's host and a host that joined take the same ones, in the same order.
+//! The steps by which a host starts. The head's host and a host that joined take the same steps, in the same order.
 //!
-//! [`Step`] is the table of what is started. Each start is a plain sequence of functions over one [`Host`], and each says with
-//! [`Host::done`] that its step is done: one line in the log, with the time that it took. Start reading with `head_host::start`
-//! and `member::start`.
+//! [`Step`] lists what is started. Each start is a plain sequence of functions over one [`Host`]. Each function ends
+//! with [`Host::done`], which logs the step and its time. Start reading with `head_host::start` and `member::start`.
 
 use crate::{
     boot::rooms::{RoomConfiguration, Rooms},

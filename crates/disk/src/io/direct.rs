@@ -1,7 +1,7 @@
 //! Reads and writes past the page cache.
 //!
-//! The kernel demands that offset, length and memory are whole blocks. Callers use any bytes. A buffer of each thread lies
-//! between: it costs one copy within the cache of a core.
+//! The kernel demands that offset, length and memory are whole blocks; callers use any bytes. Each thread has a buffer
+//! between them, which costs one copy within the cache of a core.
 
 use crate::io::ring::{self, Wanted};
 use base::PageBuffer;

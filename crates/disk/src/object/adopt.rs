@@ -1,8 +1,8 @@
-//! Making files that lie on the file system of a partition its objects, without copying their bytes.
+//! Makes files on the file system of a partition its objects, without copying their bytes.
 //!
-//! Where the file system shares blocks between files (XFS, btrfs) the object is a clone: it has an inode of its own, and nothing
-//! that is done to the old file touches it. Elsewhere it is a hard link: both names are one inode. Then a file that is written by
-//! its old name is a damaged object, so [`Partition::part`] takes the right to write away, or the old name.
+//! If the file system shares blocks between files (XFS, btrfs), the object is a clone with its own inode, and no change
+//! of the old file reaches it. Otherwise it is a hard link: both names are one inode, and a write by the old name would
+//! damage the object. So [`Partition::part`] takes away the permission to write, or the old name.
 
 use crate::{
     OBJECT_BYTES_MAX, Partition,
@@ -68,10 +68,10 @@ fn share_blocks(from: &File, to: &File) -> io::Result<()> {
 }
 
 impl Partition {
-    /// Makes a file an object: durable, complete, with its sums from one read. `paced` is told how many bytes were read and
-    /// says whether to go on; `None`: it said no.
+    /// Makes a file an object: durable, complete, with its sums from one read. `paced` gets the number of bytes read
+    /// and returns whether to go on. `None`: it stopped the work.
     ///
-    /// Whatever goes wrong, nothing is left but the file as it was.
+    /// After any failure the file is as it was, and nothing else is left.
     pub fn adopt(
         &self,
         found: &Found,
@@ -156,10 +156,11 @@ impl Partition {
         Ok(Some((size, checksums) == (reader.info().size, reader.info().checksums)))
     }
 
-    /// Parts the old name from an object that the catalogue has: the name goes if it is `is_moving`; else, if both are one
-    /// inode, nobody may write to it any more. A name that means something else by now is left alone.
+    /// Separates the old name from an object that the catalogue has. If it is `is_moving`, the name is removed.
+    /// Otherwise, if both names are one inode, the permission to write is. A name that belongs to another file by now
+    /// is left alone.
     ///
-    /// [`UnlinkOutcome::Damaged`]: it was written since `found`, and the object with it.
+    /// [`UnlinkOutcome::Damaged`]: the file was written since `found`, and the object with it.
     pub fn part(&self, object: ObjectId, found: &Found, is_moving: bool) -> Result<UnlinkOutcome> {
         let failed = |what: &str| {
             let shown = format!("{what} {}", found.path.display());

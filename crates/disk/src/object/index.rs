@@ -1,7 +1,8 @@
 //! The index of verified objects of a partition: a scan skips objects that did not change since.
 //!
-//! It is a help and no truth: an object is taken for what it was only as long as sizes, times and the inode of its description are
-//! what they were. Nothing is synced; what is lost or damaged of it is read from the descriptions again. Drawn in `spec/object.md` §9.
+//! The index is only a hint. An object counts as unchanged only if its sizes, times and the inode of its description
+//! are what they were. Nothing is synced: a scan reads the descriptions again where the index is lost or damaged. Drawn
+//! in `spec/object.md` §9.
 
 use crate::object::partition::Shared;
 use base::{Adler32, Checksums, Crc32c, FileId, ObjectId};

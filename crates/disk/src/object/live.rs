@@ -1,11 +1,13 @@
 //! Objects that change in place (`docs/design/0008-live-files.md`): plain files in `live/`, each beside its fences.
 //!
-//! **Problem.** A mount may stop for an hour and wake up with a write on its way, when the head has long given the range to another.
+//! **Problem.** A mount may stop for an hour and then send a write, long after the head has given the range to another
+//! mount.
 //!
-//! **Idea.** Each write shows the generation of its grant. It is compared with the fences of the object and carried out under one
-//! lock, which raising a fence takes alone: so when a fence is acknowledged, no write that it refuses is still on its way.
+//! **Idea.** Each write shows the generation of its grant. The disk server compares it with the fences of the object
+//! and writes under the same lock. To raise a fence takes that lock exclusively. So when a fence is acknowledged, no
+//! write that it refuses is still in progress.
 //!
-//! All who have the object open share one [`LiveObject`]. How it is begun, sealed and removed is in `seal.rs`.
+//! All users of an object share one [`LiveObject`]. `seal.rs` begins, seals and removes it.
 
 mod fences;
 mod seal;
@@ -145,8 +147,8 @@ impl LiveObject {
         file.write_all_at(bytes, offset).map_err(|cause| self.failed("write", &cause))
     }
 
-    /// Cuts or extends to `size` bytes under a grant, which must not be fenced from there on. New bytes are zero, and take room only
-    /// when they are written, unless the partition has a share.
+    /// Cuts or extends the object to `size` bytes under a grant, which must not be fenced from there on. New bytes are
+    /// zero. They take space only when they are written, unless the partition has a share.
     ///
     /// # Errors
     /// As [`Self::write_at`].
@@ -172,11 +174,11 @@ impl LiveObject {
         Ok(())
     }
 
-    /// Makes everything durable that was written so far by anybody. `range` is that of the grant.
+    /// Makes everything durable that anybody has written so far. `range` is that of the grant.
     ///
     /// # Errors
-    /// As [`Self::write_at`]: whoever was fenced is not told that all is well. A failure is told to everybody who syncs the object
-    /// until nobody has it open.
+    /// As [`Self::write_at`]: a fenced client does not get a success. Everybody who syncs the object gets a failure of
+    /// the disk, until nobody has it open.
     pub fn sync(&self, generation: Generation, range: ByteRange) -> Result<()> {
         let state = self.ready()?;
         self.admit(&state, generation, range)?;

@@ -1,7 +1,7 @@
-//! Walks a foreign directory tree entry by entry; never follows a symbolic link, never leaves the file system.
+//! Walks a foreign directory tree entry by entry. It never follows a symbolic link and never leaves the file system.
 //!
-//! Directories are opened one below the other, so nobody who may write to them can lead elsewhere. What is kept in memory is
-//! one open directory for each level, with some of its names.
+//! Each directory is opened relative to the one above it, so a user who may write to the tree cannot lead the walk
+//! elsewhere. Memory holds one open directory for each level, with some of its names.
 
 use base::{Failure, Result, limits::PATH_DEPTH_MAX};
 use rustix::{

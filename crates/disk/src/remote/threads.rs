@@ -1,7 +1,7 @@
 //! A bounded pool of threads for work that waits for other disk servers, which may be waiting for this one.
 //!
-//! Its threads are counted apart from those that serve files of this host: a server that is waited for always has threads to answer
-//! with, whatever it waits for itself. Reads by `root://` have a bound of their own ([`net::xrd::PEER_MOVERS_MAX`]).
+//! These threads do not count as threads that serve files of this host. So a server always has threads to answer with,
+//! whatever it waits for itself. Reads by `root://` have their own bound ([`net::xrd::PEER_MOVERS_MAX`]).
 
 use base::{Failure, Result};
 use net::blocking;

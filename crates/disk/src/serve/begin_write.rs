@@ -26,10 +26,10 @@ pub(crate) struct WriteStart {
 }
 
 impl WriteStart {
-    /// Makes the object, which `take` takes in hand once nobody else can have it, and waits for its space.
+    /// Makes the object, calls `take` for its reservation once nobody else can have it, and waits for its space.
     ///
-    /// A client that leaves meanwhile ends this call, but not the thread that copies what the file had: the reservation is with
-    /// that thread, so that it is given back when the copy is through.
+    /// A client that leaves meanwhile ends this call, but not the thread that copies the old content of the file. That
+    /// thread has the reservation and gives it back when the copy has ended.
     pub(crate) async fn begin(
         self,
         space: &SpaceWait,

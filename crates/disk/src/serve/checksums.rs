@@ -34,8 +34,9 @@ type Key = (ObjectId, DigestAlgorithm);
 
 /// Sums of objects that the catalogue does not keep.
 ///
-/// Those who ask for the same sum at the same time share the work: each reads a part in turn, from where the one before
-/// has got to. It ends when nobody is left who asks, and fails only when nothing moves any more, however long it takes.
+/// Callers that ask for the same sum at the same time share the work: each reads a part in turn, from where the one
+/// before has stopped. The work ends when no caller is left. It fails only if it makes no progress, however long it
+/// takes.
 pub struct ObjectSums {
     known: TwoGenerationCache<Key, Sum>,
     /// Sums that are being computed. `known` may be asked while this is locked, not the other way round.

@@ -1,7 +1,8 @@
 //! Makes writes wait while space is being freed: a pool of files that are safe on tape is not full.
 //!
-//! The head evicts, the janitor deletes, and whoever writes waits here until the bytes can be taken. No thread waits where that can
-//! be helped: sessions and bodies ask for the space of a piece before they write it ([`WriteFile::lacks_space`]).
+//! The head evicts, the janitor deletes, and a write waits here until there is space for its bytes. Sessions and bodies
+//! ask for the space of a piece before they write it ([`WriteFile::lacks_space`]), so that threads wait only where that
+//! cannot be avoided.
 //!
 //! [`WriteFile::lacks_space`]: crate::serve::open_file::WriteFile::lacks_space
 

@@ -1,10 +1,10 @@
-//! Adoption on a partition: makes files that lie on its file system objects, and tells the head, which gives them names.
+//! Adoption on a partition: makes files on its file system objects, and tells the head, which gives them names.
 //!
-//! Each pass goes through the whole tree: what was adopted before is known again, so nothing need be remembered of a pass that
-//! was interrupted. A file is ours when the head has said that it is durable; only then its old name is touched.
+//! Each pass goes through the whole tree and recognizes files that were adopted before. So an interrupted pass leaves
+//! nothing to remember. A file is adopted when the head has said that it is durable; only then its old name is changed.
 //!
-//! A `AdoptionPass` goes through the tree (`pass`), hands files over in batches (`batch`) to a few readers (`reader`), and tells the head
-//! how far it is (`report`).
+//! An `AdoptionPass` goes through the tree (`pass`), hands files over in batches (`batch`) to a few readers (`reader`),
+//! and reports its progress to the head (`report`).
 
 mod batch;
 mod pass;

@@ -1,7 +1,7 @@
-//! What is said between the kernel and a file system in user space: messages on `/dev/fuse`, as `linux/fuse.h` has them.
+//! Messages between the kernel and a file system in user space: on `/dev/fuse`, as `linux/fuse.h` has them.
 //!
-//! They are read and written here and not by a library: those that exist neither pass on whether a lock is one of `flock` or of
-//! `fcntl`, nor that a process that waits for an answer was killed.
+//! This crate reads and writes them without a library. The existing libraries tell neither whether a lock is one of
+//! `flock` or of `fcntl`, nor that a process was killed while it waited for an answer.
 
 pub(crate) mod abi;
 pub(crate) mod answers;

@@ -1,7 +1,7 @@
 //! Quotas: hard limits on the data of users, groups and projects.
 //!
-//! A quota counts files and their bytes in the namespace, wherever they are: what is evicted, recalled or mirrored changes nothing.
-//! Writes under way count as what they were said to become.
+//! A quota counts files and their bytes in the namespace, wherever the bytes are: evictions, recalls and mirrors do not
+//! change the count. An unfinished write counts with the size that its client announced.
 
 use crate::{
     Apply, Context, Core,

@@ -1,7 +1,7 @@
-//! Output of running jobs that clients follow: kept in memory, as far as workers have reported it.
+//! Output of running jobs for the clients that follow it: kept in memory, as far as workers have reported it.
 //!
-//! A worker tells nothing unasked. Who follows a job makes the head order its worker to tell ([`NextJob`]); the worker goes on until
-//! nobody has asked for a while.
+//! A worker reports no output unless it is ordered to. When a client follows a job, the head orders the worker of the
+//! job to report ([`NextJob`]). The worker stops when no client has asked for a while.
 //!
 //! [`NextJob`]: wire::control::NextJob
 

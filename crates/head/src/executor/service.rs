@@ -249,16 +249,16 @@ impl Head {
         }
     }
 
-    /// The version of the namespace, for doors that keep answers. It begins at 1 and costs one load.
+    /// The version of the namespace, for doors that keep answers. It begins at 1; reading it costs one load.
     ///
-    /// Read it *before* a call and keep the answer under what was read: as long as the version is the same, the answer
-    /// is right. A commit that changes anything of these answers raises it before any caller of that commit is
-    /// answered, so that whoever was told of a change never finds the state before it.
+    /// Read it *before* a call, and keep the answer with that version. The answer is right as long as the version is
+    /// the same. A commit that changes such an answer raises the version before it answers its callers. So a client
+    /// that knows of a change never finds the state before it.
     ///
-    /// It stands for: [`GetEntry`], [`List`]; of [`Stat`] all but `pins` and `waits`, which change with time and with
-    /// the tape queue; of [`OpenRead`] the grant of an object, and refusals that do not speak of the tape queue: all but
-    /// `Unavailable`. An answer holds for the principal that asked. Whoever opens from a kept grant tells the head of
-    /// the use by [`ReportUse`], or the replica looks idle and is evicted first.
+    /// The version covers [`GetEntry`] and [`List`]. It covers [`Stat`] without `pins` and `waits`, which change with
+    /// time and with the tape queue. Of [`OpenRead`] it covers the grant of an object, and all refusals but
+    /// `Unavailable`, which depends on the tape queue. An answer holds for the principal that asked. A door that opens
+    /// from a kept grant must report the use by [`ReportUse`]; otherwise the replica looks idle and is evicted first.
     ///
     /// [`GetEntry`]: wire::control::GetEntry
     /// [`List`]: wire::control::List

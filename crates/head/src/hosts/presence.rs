@@ -1,8 +1,9 @@
 //! Presence of hosts.
 //!
-//! A host that stops says goodbye. One that dies is noticed by its broken connection: the door asks it once, and tells the head if
-//! there was no answer. One that does neither is silent when it was not heard for [`HEARD_BOUND`]. Each of these only changes where
-//! people are sent: what a silent disk server has counts for as long as before, and what a silent worker runs is not begun again.
+//! A host that stops says so. The door notices a host that dies by its broken connection: it asks the host once, and
+//! tells the head if there is no answer. Any other host is silent when the head has not heard from it for
+//! [`HEARD_BOUND`]. All this only changes where clients are sent. Replicas of a silent disk server count as before, and
+//! jobs of a silent worker are not started again.
 
 use crate::{Apply, Context, Core, Topic, hosts::require_doors, pool};
 use base::{Failure, Millis, Result, Timestamp};

@@ -1,7 +1,7 @@
 //! Referrals: directories that other heads serve.
 //!
-//! Each subtree has one active head. A head refuses what is below a directory that another one keeps, and says who that is: doors
-//! send clients there. A head whose root directory is referred keeps what it has there, and refers everything else.
+//! Each subtree has one active head. A head refuses calls below a directory of another head and names that head; doors
+//! send clients there. A head whose root directory is referred keeps its own entries there, and refers everything else.
 
 use super::{ROOT, Step, grants::upwards, path_of, resolve_parent, walk};
 use crate::{

@@ -169,10 +169,10 @@ pub(crate) struct Reserve<'a> {
     pub(crate) pool: Option<&'a str>,
 }
 
-/// Gives up what is in the trash and evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one
-/// partition beside what the pool keeps for repairs.
+/// Empties the trash and evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one
+/// partition beside the space that the pool reserves for repairs.
 ///
-/// The space is free once the disk server has deleted them; until then it lets the write wait.
+/// The space is free once the disk server has deleted the objects. Until then the write waits.
 fn make_room(
     core: &mut Core,
     snapshot: &Snapshot,

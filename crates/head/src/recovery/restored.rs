@@ -1,7 +1,7 @@
 //! Handles a catalogue that was restored to an older state.
 //!
-//! What was written since is on disks and not in the catalogue, and its numbers mean something else now. As long as nobody has
-//! looked, disk servers are given nothing to delete.
+//! Files written since the backup are on disks but not in the catalogue, and their numbers may name other files now.
+//! Until an operator has looked, disk servers get no order to delete anything.
 
 use crate::{
     Apply, Context, Core, Topic,

@@ -1,7 +1,7 @@
-//! Volumes that operators add. The catalogue has them at once; they are written when their library has them.
+//! Volumes that operators add. The catalogue has them at once; they can be written once their library has them.
 //!
-//! The row of a volume says which library has still to take in its cartridge. The tape server is told when one of its drives asks
-//! for work: a virtual library makes the cartridge, and registers with it.
+//! The row of a volume names the library that has still to take in its cartridge. The head tells the tape server of it
+//! when one of its drives asks for work. A virtual library then makes the cartridge, and registers with it.
 
 use super::room::require_drive;
 use crate::{Apply, Context, Core, Topic, hosts::require_owner, store::VolumeRow};

@@ -1,7 +1,7 @@
-//! What operators are asked to do: load volumes that are in no library, though somebody waits for their files.
+//! Requests to operators: load volumes that are in no library, although a user waits for their files.
 //!
-//! Whether something is to be asked is decided each time a drive asks for work, from the same view that plans its session:
-//! so nothing is forgotten over a restart, and what is not needed any more is withdrawn.
+//! Each time a drive asks for work, the head decides on these requests from the same view that plans the session. So a
+//! restart loses no request, and a request that is not needed any more is withdrawn.
 
 use super::{
     plan::View,

@@ -109,8 +109,8 @@ struct Candidate {
 
 /// Chooses the next session of an idle drive.
 ///
-/// People wait for recalls, so they go before archives; a loaded volume goes before one that must be fetched; but
-/// whatever has starved goes first, oldest first. Surveys are for drives that have nothing else to do.
+/// Users wait for recalls, so recalls go before archives. A loaded volume goes before one that must be fetched. Work
+/// that has starved goes before all that, oldest first. Surveys are for drives that have nothing else to do.
 pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<Plan> {
     let drive = view.drives.iter().find(|row| row.name == drive)?;
     if drive.busy_with.is_some() || drive.trouble.is_some() {

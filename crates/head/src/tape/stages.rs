@@ -1,7 +1,7 @@
-//! Stage requests: what becomes of each file is decided where its recall ends, and written in the same transaction.
+//! Stage requests: the outcome of each file is decided where its recall ends, and written in the same transaction.
 //!
-//! A request pins each of its files under a name of its own, so that one user's cancellation never takes a file from
-//! another. The pin holds without an end until the file is on disk; then it lasts for the file's lifetime.
+//! A request pins each of its files under its own name, so a user's cancellation never takes a file from another user.
+//! The pin has no end until the file is on disk; then it lasts for the file's lifetime.
 
 use super::{calls::PIN_MAX, hopeless, request_recall, room::free_object};
 use crate::{

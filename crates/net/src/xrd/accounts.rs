@@ -1,7 +1,7 @@
-//! What all sessions of one user may hold of answers that their peers do not read.
+//! Bounds the answers that peers do not read, over all sessions of one user.
 //!
-//! Each session is bounded by itself (`limits.rs`); whoever has many of them is bounded here. A user whose peers do not read waits
-//! for their own answers; nobody else notices.
+//! `limits.rs` bounds each session; this bounds users who have many. A user whose peers do not read waits for their own
+//! answers, and no other user is affected.
 
 use super::limits::{ACCOUNT_BYTES_MAX, ACCOUNT_LATE_LISTINGS_MAX, ACCOUNT_LISTINGS_MAX};
 use std::{

@@ -1,8 +1,8 @@
-//! A call that the thread of a visit carries out itself, as long as it is the only one and quick.
+//! A call that the mover thread carries out itself, if it is quick and the only call of its session.
 //!
-//! Handed to a task, a call wakes a thread of the runtime, that one the session when it has the answer, and the session a
-//! mover: on a virtual machine that takes longer than most calls. Whoever asks for one thing after the other waits for it
-//! anyway.
+//! Other calls are tasks. Such a call wakes a thread of the runtime, that thread wakes the session when it has the
+//! answer, and the session wakes a mover. On a virtual machine this takes longer than most calls. A client that sends
+//! one request after the other waits for the answer anyway.
 
 use std::{
     future::Future,

@@ -1,10 +1,11 @@
 //! The XRootD door: a session loop over any [`Service`] (spec/xrootd.md).
 //!
-//! A session that has something to do is *visited* by a mover thread, which receives, carries out and answers in the
-//! order of the requests, many in one system call, until it would have to wait; an idle session has no thread. A mover
-//! may wait for a disk: other sessions have other movers. Calls on names and opens run beside the data; what takes
-//! long is announced and answered later, so that the recall of one file never holds up another. Every queue, buffer
-//! and wait is bounded (`limits.rs`).
+//! A mover thread serves each session that has something to do. It receives, carries out and answers requests in their
+//! order, many in one system call, until it would have to wait. An idle session has no thread. A mover may wait for a
+//! disk, because other sessions have other movers.
+//!
+//! Calls on names and opens run beside the data. If a call takes long, the client is told that the answer comes later,
+//! so the recall of one file never delays other requests. `limits.rs` bounds every queue, buffer and wait.
 
 mod accounts;
 mod auth;

@@ -1,7 +1,7 @@
-//! Looking for bytes for a moment before sleeping until they come.
+//! Polls for bytes for a moment before a thread sleeps until they come.
 //!
-//! A processor of a virtual machine that has nothing to do is given back to its host, and to wake it takes longer than
-//! a quick peer needs for its next request; both ends pay for that. Whoever looks for a moment first is not woken.
+//! An idle processor of a virtual machine is given back to its host. To wake it takes longer than a quick peer needs
+//! for its next request, and both ends pay for that. A thread that polls first need not be woken.
 
 use super::{limits::POLL_MISSES_MAX, transport::Attempt};
 use std::{

@@ -156,9 +156,9 @@ pub enum Opened<F> {
 
 /// Reads, writes and closes: blocking calls, which the session loop runs on threads made for that.
 ///
-/// Writes of one file come one at a time in the order of the client's requests, as long as one session uses it. Reads on its
-/// further connections, and a slow flush, may run beside them.
-/// Dropped without [`OpenFile::close`] the session died: a write that is not finished must then be abandoned.
+/// While one session uses a file, its writes come one at a time, in the order of the client's requests. Reads on
+/// further connections of the session, and a slow flush, may run beside them. A file that is dropped without
+/// [`OpenFile::close`] belonged to a session that died: an unfinished write must then be abandoned.
 pub trait OpenFile: Send + Sync + 'static {
     /// Size in bytes now; must not block.
     fn size(&self) -> u64;
@@ -269,10 +269,10 @@ pub trait OpenFile: Send + Sync + 'static {
     fn close(self: Arc<Self>) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// A name space and its files behind a door.
+/// A namespace and its files behind a door.
 ///
-/// Calls may take as long as they need: a client whose call is not done soon is told that the answer comes later.
-/// Futures are dropped when the session ends, except closes, which run on.
+/// Calls may take as long as they need: if one takes long, the client is told that the answer comes later. Futures are
+/// dropped when the session ends, except closes, which run to their end.
 pub trait Service: Send + Sync + 'static {
     /// The identity of the peer after login; lives as long as the session.
     type Session: Send + Sync + 'static;

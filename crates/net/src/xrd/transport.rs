@@ -1,8 +1,8 @@
-//! The socket of a session, used by one thread at a time and never blocking; plain or with TLS.
+//! The socket of a session, plain or with TLS. One thread uses it at a time, and it never blocks.
 //!
-//! A mover thread drives it by plain system calls. A *patient* one lets them sleep for a moment, so that the answer of a
-//! quick peer costs one call and one wake-up. Only an idle socket is registered with the runtime, so that the
-//! bytes of an active session wake nobody but the thread that waits for them.
+//! A mover thread drives it by plain system calls. A *patient* mover lets these calls sleep for a moment, so that the
+//! answer of a quick peer costs one call and one wake-up. Only an idle socket is registered with the runtime, so the
+//! bytes of an active session wake only the thread that waits for them.
 
 use super::{
     encrypted::Encrypted,

@@ -1,8 +1,8 @@
 //! A directory behind the XRootD door, as tests and the example use it.
 //!
-//! New files are written beside their place and appear there on close. The open of a file whose name contains `tape`
-//! waits until somebody brings it online. A file whose name contains `full` takes one MiB and no more; one whose name contains
-//! `unsafe` cannot be flushed; reads of one whose name contains `peer` wait for another server until that answers.
+//! New files are written beside their final path and appear there on close. Some names have effects. The open of a file
+//! whose name contains `tape` waits until a test brings it online. With `full` a file takes one MiB and no more; with
+//! `unsafe` it cannot be flushed; with `peer` reads wait until another server answers.
 
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, PageSums, Result};
 use net::xrd::{

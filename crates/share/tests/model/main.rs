@@ -1,8 +1,9 @@
-//! The protocol of grants and fences in all orders of events, with the types that the head and the disk servers use.
+//! Runs the protocol of grants and fences through all orders of events, with the types of the head and the disk
+//! servers.
 //!
-//! One file, two clients, two disk servers, two heads of which one replaces the other. The network keeps every message for ever: it
-//! delivers late, again, or never. The head takes a client that lives for dead whenever it likes. Nobody looks at a clock to decide
-//! whether a write counts.
+//! One file, two clients, two disk servers, two heads of which one replaces the other. The network keeps every message
+//! for ever: it delivers late, again, or never. The head may take a living client for dead at any time. No clock
+//! decides whether a write counts.
 //!
 //! `BP_MODEL_GENERATIONS=3 cargo test --release -p share --test model` looks further.
 

@@ -198,7 +198,7 @@ macro_rules! for_each_call {
             GetShares => Shares, "get_shares", People, Head, Reads, [];
             GetQuotas => Quotas, "quotas", People, Head, Reads, [];
             // The facility
-            GetEvents => Events, "get_events", People, Head, Changes, [],
+            GetEvents => Events, "get_events", People, Head, Reads, [],
                 pending |reply| reply.events.is_empty();
             TakeOver => Done, "take_over", People, Head, Changes, ["host"];
             Refer => Done, "refer", People, Head, Changes, ["path"];

@@ -1,7 +1,7 @@
 //! Events of the facility: the newest ones, which the head keeps in memory.
 //!
-//! An event is a notice, not a record: it is said after what it tells is durable, but is itself lost when the head stops and when
-//! newer ones take its place. What must not be lost is in the audit log, the catalogue and the daemon's log.
+//! An event is a notice, not a record. The head publishes it after the change is durable, and loses it when the head
+//! stops or newer events take its place. Durable records are in the audit log, the catalogue and the daemon's log.
 
 use base::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
 //! The management API: calls and their replies, as JSON.
 //!
-//! A call is a type. It travels as `POST /api/v1/{NAME}` with the call as JSON body; the answer is its
-//! [`Call::Reply`] with status 200, or a [`base::Failure`] with the status of its kind. Rooms on other hosts show the
-//! certificate of their host, those beside the head are known by their process. Calls for [`Audience::Rooms`] are
-//! made in the head's own process only: they have no path.
+//! A call is a type. It travels as `POST /api/v1/{NAME}` with the call as JSON body. The answer is its [`Call::Reply`]
+//! with status 200, or a [`base::Failure`] with the status of its kind. A room on another host authenticates with the
+//! certificate of its host; a room beside the head runs in the head's process. Calls for [`Audience::Rooms`] have no
+//! path: only the head's own process makes them.
 //!
-//! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
-//! something is there or the time is over, then the pending reply is returned.
+//! Some replies can be [pending](Call::is_pending). With `?wait=30s` the head holds such a reply back until there is
+//! something to tell. When the time is over, it returns the pending reply.
 
 pub mod account;
 mod calls;
@@ -62,7 +62,7 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     /// What comes back.
     type Reply: Serialize + DeserializeOwned + Send + 'static;
 
-    /// Its roles.
+    /// What it does to the facility.
     const EFFECT: Effect;
     /// The fields that a record of the audit log names, in this order; all else may be long, or secret.
     const NAMED: &'static [&'static str];
@@ -78,7 +78,7 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
 pub enum Effect {
     /// It changes nothing: the audit log has it only if it was refused.
     Reads,
-    /// It changes something: the audit log has it.
+    /// It changes something: the audit log has it, if a user or a host makes it. Of rooms it has only refusals.
     Changes,
 }
 
@@ -154,6 +154,13 @@ mod tests {
         r#"{"path":"/a","changes":[{"name":"n","value":"00ff"},{"name":"m"}],"is_new":false}"#,
         r#"{"path":"/a","subject":"group:prod","rights":"rw"}"#,
     ];
+
+    #[test]
+    fn calls_that_get_something_change_nothing() {
+        for call in super::CALLS.iter().filter(|call| call.name.starts_with("get_")) {
+            assert_eq!(call.effect, Effect::Reads, "{}", call.name);
+        }
+    }
 
     #[test]
     fn paths_and_volumes_are_checked_where_they_are_read() {

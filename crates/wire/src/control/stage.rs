@@ -1,6 +1,6 @@
-//! Stage requests: a user asks for many files at once, comes back to see how far it is, and lets go of them.
+//! Stage requests: a user asks for many files at once, later asks for their state, and releases them.
 //!
-//! The WLCG Tape REST API is made of these calls. A request is kept in the catalogue until its owner deletes it, or for
+//! The WLCG Tape REST API makes these calls. The catalogue keeps a request until its owner deletes it, or for
 //! [`STAGE_REQUEST_KEPT`] after its last file is done.
 
 use base::{Failure, Millis, Timestamp};

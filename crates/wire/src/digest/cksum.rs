@@ -5,10 +5,11 @@ use crc32fast::Hasher;
 /// Bytes that are turned at once.
 const TURNED_BYTES: usize = 4096;
 
-/// The sum under way.
+/// The state of a sum.
 ///
-/// The polynomial is that of zlib, but bits are taken from the other end, the remainder begins with 0 and the length follows the
-/// bytes. So bytes are turned bit by bit, which vectors do, and the sum is left to the code for zlib's.
+/// The polynomial is that of zlib, but bits are taken from the other end, the remainder begins with 0, and the length
+/// follows the bytes. So this code reverses the bits of each byte with vector instructions, and the code of zlib's sum
+/// does the rest.
 #[derive(Debug, Clone)]
 pub(super) struct Cksum {
     turned: Hasher,

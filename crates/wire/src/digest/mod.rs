@@ -1,7 +1,7 @@
-//! Checksums of content: which there are, how they are computed, and what is known or claimed of one content.
+//! Checksums of content: the algorithms, their code, and the known or claimed sums of one content.
 //!
-//! [`algorithm`] is the registry. Names at both doors, header fields, what a disk server computes on demand and what the C library
-//! computes of local files follow from one row there.
+//! [`algorithm`] is the registry. One row there gives an algorithm its names at both doors and its header fields. It
+//! makes disk servers compute the sum on demand, and the C library compute it for local files.
 
 pub mod algorithm;
 mod cksum;

@@ -1,9 +1,9 @@
 //! Checksums in header fields: `Want-Digest` and `Digest` (RFC 3230), `Want-Repr-Digest` and `Repr-Digest` (RFC 9530),
 //! `Content-MD5` (RFC 1864), `OC-Checksum` (ownCloud).
 //!
-//! The sums themselves are in [`crate::digest`]. Numbers are written in hexadecimal in `Digest`, as the registry of RFC 3230 says
-//! and the grid's storage systems do, `UNIXcksum` in decimal digits; hashes as base64 of their bytes in network order. Hex and
-//! base64 of each are understood.
+//! The sums themselves are in [`crate::digest`]. `Digest` has numbers in hexadecimal, as in the registry of RFC 3230
+//! and in the storage systems of the grid, but `UNIXcksum` in decimal. Hashes are base64 of their bytes in network
+//! order. Readers accept both hex and base64.
 
 use super::elements;
 use crate::digest::{DigestAlgorithm, Digests, Sum, algorithm::Form};

@@ -1,8 +1,9 @@
 //! Where requests begin and end in the bytes of a connection (RFC 9112 §3, §6 and §7).
 //!
-//! If two readers disagree about it, one takes a part of a request for another request. The library that serves HTTP is too
-//! lenient: it drops a fragment of the target and accepts one of two lengths. [`Framing`] reads the same bytes and finds the
-//! requests that must be refused. It only counts the bytes of bodies, to know where the next head begins.
+//! If two readers disagree about it, one takes a part of a request for another request. The HTTP library of the door is
+//! too lenient: it drops a fragment of the target and accepts one of two lengths. [`Framing`] reads the same bytes and
+//! finds the requests that the door must refuse. It only counts the bytes of bodies, to know where the next head
+//! begins.
 
 /// Bytes of a line that are looked at: the fields that matter here are short.
 const LINE_BYTES_KEPT: usize = 256;

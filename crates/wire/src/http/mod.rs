@@ -1,7 +1,7 @@
 //! Header fields of the HTTP door: ranges, digests, entity tags, conditions, dates, paths in URLs; and WebDAV's XML.
 //!
-//! Everything here is text in, types out, or the reverse. A field that a client got wrong is either ignored, where
-//! RFC 9110 says so, or an `Invalid` failure.
+//! All functions turn text into types or types into text. A malformed field is ignored where RFC 9110 says so;
+//! otherwise it is an `Invalid` failure.
 
 pub mod condition;
 pub mod date;

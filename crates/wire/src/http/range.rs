@@ -18,9 +18,9 @@ pub enum Ranges {
 
 /// Reads a `Range` field for a file of `size` bytes.
 ///
-/// A malformed field is ignored, as RFC 9110 §14.2 demands. A field with more than [`READV_ELEMENTS_MAX`] ranges is
-/// ignored, too, and so is one whose ranges overlap so much that they add up to more than twice the file: to send the
-/// whole file is less work.
+/// A malformed field is ignored, as RFC 9110 §14.2 demands. So is a field with more than [`READV_ELEMENTS_MAX`] ranges.
+/// If overlapping ranges add up to more than twice the file, the field is ignored, too: sending the whole file is less
+/// work.
 ///
 /// ```
 /// use wire::http::{Ranges, parse_ranges};

@@ -1,7 +1,7 @@
 //! Coded files: how a file is cut into pieces, a piece into cells, and the tail of each cell (spec/coded.md).
 //!
-//! The tail names the cell and has its checksum. So a reader of any part of a file finds a damaged or misplaced cell before it
-//! uses the content.
+//! The tail names the cell and has its checksum. So a reader of any part of a file finds a damaged or misplaced cell
+//! before it uses the content.
 
 use crate::control::PIECES_MAX;
 use base::{Crc32c, Failure, FileId, Result, limits::OBJECT_BYTES_MAX};

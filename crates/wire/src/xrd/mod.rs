@@ -1,7 +1,7 @@
 //! The XRootD protocol, both sides (spec/xrootd.md).
 //!
-//! Requests and answers are typed; file data never pass through these types but follow their headers, so that a
-//! session can stream them within its bounds.
+//! Requests and answers are types. File data follow their headers and never pass through these types, so a session can
+//! stream them within its bounds.
 
 mod answer;
 mod code;

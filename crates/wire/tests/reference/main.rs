@@ -1,7 +1,8 @@
-//! `docs/reference/api.md`: every call of the management API, made from its declaration and from the comments of the types.
+//! `docs/reference/api.md`: every call of the management API, made from its declaration and from the comments of the
+//! types.
 //!
-//! What a call is comes from `wire::control::CALLS`, what its fields mean from the sources. The page is compared with
-//! the one that is kept; `UPDATE_SNAPSHOTS=1 cargo test -p wire --test reference` makes it anew.
+//! `wire::control::CALLS` lists the calls, and the sources say what their fields mean. The test compares the page with
+//! the file; `UPDATE_SNAPSHOTS=1 cargo test -p wire --test reference` writes it anew.
 
 mod declared;
 mod kinds;
@@ -39,7 +40,8 @@ fail.
 
 - A field with `?` may be left out. Then it is none, false, 0 or empty, unless its text says what it is.
 - *For people* means users; the head checks for which of them ([spec/management.md](../../spec/management.md) §8).
-- *Audited*: the audit log has each call, with these fields; of other calls it has those that were refused.
+- *Audited*: the audit log has each call, with these fields. *Refusals audited*: it has a call only when it was
+  refused, as it has calls that change nothing ([spec/audit.md](../../spec/audit.md) §3).
 - *Waits*: with `?wait=SPAN` the answer is held back while there is nothing to tell.
 - *Strict*: unknown fields are refused.
 - Types in small letters are those of spec/management.md §3; `[x]` is a list.
@@ -207,12 +209,13 @@ fn audience(call: &CallInfo) -> &'static str {
 
 /// What a call does, and what the audit log has of it.
 fn effect(call: &CallInfo) -> String {
-    let named: Vec<_> = call.named.iter().map(|name| format!("`{name}`")).collect();
-    match (call.effect, named.is_empty()) {
-        (Effect::Reads, _) => "Changes nothing".to_owned(),
-        (Effect::Changes, true) => "Audited".to_owned(),
-        (Effect::Changes, false) => format!("Audited with {}", named.join(", ")),
+    if call.effect == Effect::Reads {
+        return "Changes nothing".to_owned();
     }
+    let is_of_users = matches!(call.audience, Audience::People | Audience::Hosts);
+    let audited = if is_of_users { "Audited" } else { "Refusals audited" };
+    let named: Vec<_> = call.named.iter().map(|name| format!("`{name}`")).collect();
+    if named.is_empty() { audited.to_owned() } else { format!("{audited} with {}", named.join(", ")) }
 }
 
 /// Calls with the headings of the table, in its order.

@@ -1,7 +1,7 @@
-//! Reading ahead of the caller: sequences and strides that were noticed, and ranges that were announced.
+//! Reads ahead of the caller: sequences and strides that it notices, and ranges that the caller announced.
 //!
-//! What was read ahead is only ever copied from; what is missing or broken is read in the ordinary way. So a wrong guess
-//! costs time, never a wrong byte.
+//! Data that was read ahead is only copied from. Missing and broken ranges are read in the ordinary way. So a wrong
+//! guess costs time, never a wrong byte.
 
 use super::{
     announced::Announced,

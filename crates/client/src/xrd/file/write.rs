@@ -224,9 +224,9 @@ impl Core {
 
 /// Writes one after the other with many requests in flight.
 ///
-/// A failed write is reported by a later call, at the latest by [`Writer::finish`]. Dropped before that, with bytes
-/// that were not yet acknowledged, it makes [`File::close`](super::File::close) fail: a short file is never committed
-/// by mistake.
+/// A later call reports a failed write, at the latest [`Writer::finish`]. A writer that is dropped before that, with
+/// bytes that were not yet acknowledged, makes [`File::close`](super::File::close) fail: a short file is never
+/// committed by mistake.
 #[derive(Debug)]
 pub struct Writer<'a> {
     core: &'a Core,

@@ -1,12 +1,12 @@
 //! One session with a server, used by many files and threads at once.
 //!
-//! No thread belongs to it. Whoever waits for an answer while nobody receives becomes the *leader*: it takes frames off
-//! the socket, puts data where their requests want them, and wakes those whose answers are whole. When its own answer is
-//! whole it hands the lead to one of the *followers*. Tasks cannot lead; while any of them waits a driver thread does it
-//! for them.
+//! It has no thread of its own. A thread that waits for an answer while no other receives becomes the *leader*. It
+//! takes frames off the socket, puts data into the buffers of their requests, and wakes the threads whose answers are
+//! complete. When its own answer is complete, it hands the lead to one of the *followers*. Tasks cannot lead; while any
+//! of them waits, a driver thread leads for them.
 //!
-//! Locks, in the order in which they may be taken: `sending`, `receiver`, `table`, `outbox`; the last two are held for a few
-//! instructions only.
+//! Locks, in the order in which they may be taken: `sending`, `receiver`, `table`, `outbox`; the last two are held for
+//! a few instructions only.
 
 mod driver;
 mod receive;

@@ -1,10 +1,11 @@
-//! Refusals of unauthenticated peers: kept in a file of their own, several in one line.
+//! Refusals of unauthenticated peers: in files of their own, several combined in one line.
 //!
-//! Whoever can reach a door can be refused there as often as they like. So refusals of those who have proven nothing go to
-//! files of their own, where the first of a kind from an address is a line, and all that follow within [`WINDOW`] are one.
+//! A peer that reaches a door can be refused there without limit. Its refusals go to files of their own, so that they
+//! push no other record out of the log. The first refusal of a kind from an address is a line. All that follow within
+//! [`WINDOW`] are one line together.
 
 use super::{AuditedPeer, Order, file::Files};
-use base::{ErrorKind, Millis, Timestamp};
+use base::{ErrorKind, Millis, Timestamp, units::counted};
 use net::unproven::Source;
 use std::{
     borrow::Cow,
@@ -129,7 +130,7 @@ fn note_lost(files: &mut Files, lost: &AtomicU64, now: Timestamp) {
     let missing = lost.swap(0, Ordering::Relaxed) + files.take_unwritten();
     if missing > 0 {
         let visitor = AuditedPeer { door: "audit", address: None, user: "audit" };
-        files.write(&visitor.record(now, "lost", &format!("{missing} refusals")).line());
+        files.write(&visitor.record(now, "lost", &counted(missing, "refusal", "refusals")).line());
     }
 }
 
@@ -137,6 +138,7 @@ fn note_lost(files: &mut Files, lost: &AtomicU64, now: Timestamp) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wire::audit::REFUSED_FILE;
 
     fn refusal(at: i64, last: u8, refused: ErrorKind) -> Record {
         Record {
@@ -165,6 +167,18 @@ mod tests {
         let due = coalescer.due(Timestamp(12_001));
         assert_eq!(due, [Record { count: Some(1999), ..refusal(1999, 1, no) }]);
         assert!(coalescer.is_empty() && coalescer.take(refusal(12_002, 1, no)).is_some());
+    }
+
+    #[test]
+    fn one_lost_refusal_is_said_in_the_singular() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::open(directory.path(), REFUSED_FILE, (1 << 16, 2)).unwrap();
+        note_lost(&mut files, &AtomicU64::new(1), Timestamp(0));
+        note_lost(&mut files, &AtomicU64::new(2), Timestamp(0));
+        files.flush();
+        let text = std::fs::read_to_string(directory.path().join(REFUSED_FILE)).unwrap();
+        let said: Vec<_> = text.lines().map(|line| Record::parse(line).unwrap().what).collect();
+        assert_eq!(said, ["1 refusal", "2 refusals"]);
     }
 
     #[test]

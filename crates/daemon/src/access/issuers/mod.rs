@@ -1,8 +1,8 @@
-//! Trusted token issuers: how their subjects map to users, and the keys that they sign with.
+//! Trusted token issuers: how their subjects map to users, and their signing keys.
 //!
-//! A token is looked at only if it names one of them. An issuer says where its keys are, and may send us on: every address obeys the
-//! reach rule. Keys are fetched by https,
-//! kept, and fetched again in time; one attempt at a time for each issuer.
+//! Tokens that name another issuer are not looked at here. An issuer says where its keys are, and may redirect the
+//! request: every address obeys the reach rule. Keys are fetched by https, kept, and fetched again in time; one attempt
+//! at a time for each issuer.
 
 mod cache;
 

@@ -1,8 +1,9 @@
 //! The operator console: one page that shows the whole facility and keeps itself up to date.
 //!
 //! [`page`] is served at `/console`. It listens to `/console/events`, a stream of server-sent events whose data is
-//! [`event_data`]; send one when something changed and at least every [`EVENT_INTERVAL_MAX`], because the page calls
-//! a silent stream lost. Everything is a pure function of [`Status`], [`Bill`] and the newest events; maud escapes all text.
+//! [`event_data`]. Send one after each change and at least every [`EVENT_INTERVAL_MAX`], because the page takes a
+//! silent stream for lost. Everything is a pure function of [`Status`], [`Bill`] and the newest events; maud escapes
+//! all text.
 
 mod batch;
 mod disk;

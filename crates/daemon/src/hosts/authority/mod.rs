@@ -1,9 +1,9 @@
-//! The facility's own certificate authority, so that TLS works on the first day without anybody's help.
+//! The facility's own certificate authority, so that TLS works from the first day without any setup.
 //!
-//! In `DIR/tls`: `ca.pem` and `ca.key`, the authority; `host.pem` and `host.key`, what the doors show; and
-//! `trust/HASH.0`, the authority once more under the name by which OpenSSL finds it in a directory, so that
-//! `X509_CERT_DIR=DIR/tls/trust` is all that a client of the field needs. A site with certificates of its own names
-//! them in the configuration instead.
+//! `DIR/tls` has `ca.pem` and `ca.key`, the authority, and `host.pem` and `host.key`, the certificate of the doors.
+//! `trust/HASH.0` is the authority under the name by which OpenSSL finds it in a directory, so that clients of the
+//! field need only `X509_CERT_DIR=DIR/tls/trust`. A site with its own certificates names them in the configuration
+//! instead.
 
 mod der;
 

@@ -1,7 +1,7 @@
-//! What is refused of a live object, on the medium: durable before it is acknowledged, and read before anything is written.
+//! The fences of a live object on disk: durable before they are acknowledged, and read before anything is written.
 //!
-//! A file beside the object (`spec/object.md` §10): one line of JSON, then the CRC-32C of that line. What cannot be read is damage:
-//! it never means that nothing is refused.
+//! A file beside the object (`spec/object.md` §10): one line of JSON, then the CRC-32C of that line. A file that cannot
+//! be read is damage; it never means that there are no fences.
 
 use crate::object::{durable, partition::Shared};
 use base::{Crc32c, Failure, ObjectId, Result};

@@ -33,10 +33,10 @@ pub struct Seal<'a> {
 }
 
 impl LiveObject {
-    /// Makes the file if there is none, with the content of `base`. It is durable with the first sync.
+    /// Makes the file if there is none, with the content of `base`. The first sync makes it durable.
     ///
     /// # Errors
-    /// As a write would be refused; [`base::ErrorKind::Corrupt`] if `base` is not what its description says.
+    /// As a write would be refused; [`base::ErrorKind::Corrupt`] if `base` does not match its description.
     pub fn begin(&self, base: Option<&ObjectReader>) -> Result<()> {
         self.make(base, |state| self.writable(state).map(drop))
     }
@@ -180,10 +180,10 @@ impl LiveObject {
 }
 
 impl Partition {
-    /// Makes a live object one that never changes: nobody may write to it any more, what lies behind `size` goes, it is summed, and
-    /// moved to its place with its description. One that nobody has begun is made first.
+    /// Makes a live object immutable: refuses further writes, cuts the file at `size`, sums it, and moves it to its
+    /// place with its description. An object that was not begun is made first.
     ///
-    /// After a crash at any point it is sealed again. One that is sealed already yields what it is.
+    /// After a crash at any point, call it again. For an object that is sealed already it returns the description.
     pub fn seal_live(&self, object: ObjectId, seal: &Seal<'_>) -> Result<ObjectInfo> {
         let shared = &self.shared;
         let _claim = shared.begin_writing(object)?;

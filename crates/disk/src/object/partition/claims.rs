@@ -17,8 +17,8 @@ use std::{
 
 /// The lock of a partition.
 ///
-/// Given back by name, not by closing the file: a process that another thread is just starting has a copy of every
-/// open file for a moment, and the lock would live as long as that.
+/// It is released explicitly, not by closing the file. A process that another thread is just starting has a copy of
+/// every open file for a moment, and would hold the lock for that long.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 

@@ -16,11 +16,14 @@ impl Partition {
         self.readers.remove(&object);
     }
 
-    /// Deletes an object and what an earlier daemon left of it; fine if it is not there.
+    /// Deletes an object and the files that an earlier daemon left of it. A missing object is no error. Open readers
+    /// keep their bytes.
     ///
-    /// The data goes first: a crash in between leaves a description without data, which holds no bytes and can be told from
-    /// damage. The other order would leave bytes that nobody can identify. Fails with [`ErrorKind::Busy`](base::ErrorKind::Busy) while the
-    /// object is being written; open readers keep their bytes.
+    /// The data goes first: a crash in between leaves a description without data, which holds no bytes and cannot be
+    /// taken for damage. The other order would leave bytes that nobody can identify.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`](base::ErrorKind::Busy) while the object is being written.
     pub fn remove(&self, object: ObjectId) -> Result<()> {
         let _claim = self.shared.begin_writing(object)?;
         self.in_place(|| {
@@ -32,11 +35,11 @@ impl Partition {
         })
     }
 
-    /// Deletes many objects as [`Partition::remove`] does one, and syncs each directory only once. Those that could not
-    /// be deleted, because they are being written or the disk refuses, are not in the answer.
+    /// Deletes many objects as [`Partition::remove`] does one, and syncs each directory only once. Returns the objects
+    /// that were deleted: not those that are being written or that the disk refuses to delete.
     ///
-    /// Directories are taken in hand by several threads: file systems commit together what waits together, and on a busy host
-    /// one thread alone would fall behind the many that write.
+    /// Several threads work on the directories: file systems commit waiting changes together, and on a busy host one
+    /// thread alone would fall behind the many that write.
     pub fn remove_all(&self, objects: &[ObjectId]) -> Vec<ObjectId> {
         let mut homes: BTreeMap<PathBuf, Vec<ObjectId>> = BTreeMap::new();
         for object in objects {

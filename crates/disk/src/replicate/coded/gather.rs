@@ -1,7 +1,7 @@
-//! Reading a coded file: cells from this host and from other disk servers, checked, and made anew where they are missing.
+//! Reads a coded file: takes cells from this host and from other disk servers, checks them, and computes missing ones.
 //!
-//! Of each piece so much is asked for at once as a read needs; what follows is read ahead by the client of each piece. Memory is
-//! bounded by [`BATCH_BYTES`] for each read under way, [`KEPT_CELLS`], and the windows of the clients.
+//! A read asks each piece at once for all that it needs; the client of each piece reads ahead of that. Memory is
+//! bounded by [`BATCH_BYTES`] for each read in progress, [`KEPT_CELLS`], and the windows of the clients.
 
 use super::{
     threads,

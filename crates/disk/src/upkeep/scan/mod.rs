@@ -1,8 +1,8 @@
-//! Scans of a partition: compares it with the catalogue, slowly, and mends what was found.
+//! Scans of a partition: compares it with the catalogue, slowly, and repairs the differences.
 //!
-//! What lies there and what the catalogue has are gone through together, in the order of the objects' numbers. Nothing is believed
-//! that was looked at once: what seems wrong is asked and looked at again, because a file that is written, evicted or removed
-//! meanwhile is known to the head before its object appears, and forgotten only after the object has gone.
+//! A scan goes through the partition and the catalogue together, in the order of object numbers. It never trusts a
+//! single look: it asks the head and looks again at each apparent difference. Files may be written, evicted or removed
+//! meanwhile. The head knows of such a file before its object appears, and forgets it only after the object has gone.
 
 mod compare;
 mod judge;

@@ -52,10 +52,10 @@ fn different<'a>(replicas: impl Iterator<Item = &'a Replica>) -> usize {
     indices.len()
 }
 
-/// The piece whose disk server is to serve a coded file: one that answers, with content rather than parity.
+/// The piece whose disk server is to serve a coded file: its server answers, and it has content rather than parity.
 ///
-/// `None`: too few of them are left, those on servers that were given up not counted, and the file is elsewhere too; or too few
-/// are on hosts of the facility.
+/// `None` if too few pieces are left, without those on given-up servers, and the file is elsewhere too. Also `None` if
+/// too few are on hosts of the facility.
 pub(in crate::pool) fn gateway(
     core: &Core,
     node: &Node,

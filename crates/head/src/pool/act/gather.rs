@@ -1,7 +1,7 @@
 //! Finds the replicas of a partition to evict first, page by page, because a partition may have millions.
 //!
-//! The pages come in the order of last use. For that order the first ones that are enough are the answer; for any other, all
-//! must have been seen, and of these only the first ones in that order are kept.
+//! The pages come in the order of last use. If the pool evicts in that order, the first replicas that suffice are the
+//! answer. Any other order needs all pages, of which only the first replicas in that order are kept.
 
 use crate::{
     pool::decide::{

@@ -1,8 +1,8 @@
 //! Partitions that cannot be read now because their disk server does not answer, and the state of their files.
 //!
-//! A file of which nothing else is left is *out of reach*: it is not lost, and nobody is sent there. One that is on tape, too, is
-//! nearline: whoever opens it has it recalled instead of waiting for a host. What a silent disk server has counts for its pool as
-//! before ([`crate::pool::decide::view`]): no copy is begun because of what is said here.
+//! A file without any other source is *out of reach*: it is not lost, and no client is sent there. A file that is also
+//! on tape is nearline: an open recalls it instead of waiting for the host. No copy begins because of this module:
+//! replicas of a silent disk server count for their pool as before ([`crate::pool::decide::view`]).
 
 use crate::{
     Core, Topic,

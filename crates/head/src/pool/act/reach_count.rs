@@ -1,8 +1,8 @@
-//! How many files cannot be read from disk now, because no disk server with their bytes answers.
+//! Counts the files that cannot be read from disk now, because no disk server with their bytes answers.
 //!
-//! Which partitions answer changes from one moment to the next for millions of files, so that the counts of the catalogue cannot know
-//! it. It is counted in small steps while partitions are away, and again a while later, as files come and go; `bp status` shows
-//! what was counted.
+//! When a partition goes away or comes back, this changes at once for millions of files, so the catalogue does not keep
+//! the count. The head counts in small steps while partitions are away. It counts again after a while, because files
+//! come and go. `bp status` shows the result.
 
 use crate::{Core, pool::state_of, store::Node};
 use base::{Millis, ObjectId, Result, Timestamp};

@@ -1,8 +1,9 @@
 //! Unused reservations of open writes: the limit of each user, and when the head takes them back.
 //!
-//! A client says how long its file becomes, and so much is promised to it. Whoever says so and sends nothing must not keep
-//! others out. So what one user has reserved and not written is a part of a pool at most; more is not refused but not promised
-//! either: the write goes on as long as there is room. And what makes no progress is given back in time.
+//! A client announces the size of its file, and the head reserves that much. A client that announces a size and sends
+//! nothing must not keep others out. So the reserved but unwritten bytes of one user are limited to a part of a pool.
+//! The head does not refuse writes beyond that, but reserves nothing for them: they go on as long as there is space. It
+//! takes back the reservation of a write that makes no progress.
 
 use crate::{
     Core,

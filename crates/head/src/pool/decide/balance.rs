@@ -36,8 +36,13 @@ fn movable(snapshot: &Snapshot) -> impl Iterator<Item = &PartitionView> {
 
 /// Partitions that are too full, the fullest first.
 ///
-/// What was made smaller gives all that is too much. Those are too full whose fill is further above the pool's than its policy bears, by what is above half of that. If others
-/// are as far below the pool's, everybody above it gives what those want: new servers are filled soon.
+/// The *spread* is the difference from the pool's fill that the policy allows. A partition has to give bytes for one of
+/// these reasons:
+///
+/// - Its fill is further above the pool's than the spread. It gives all above half the spread.
+/// - Other partitions are further below the pool's fill than the spread. Every partition above the pool's fill gives
+///   what those lack, so that new servers are filled soon.
+/// - It was made smaller. It gives all bytes beyond its new size.
 #[must_use]
 pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
     let mean = mean_fill(snapshot);
@@ -66,9 +71,9 @@ pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
 
 /// Decides which of `files` move from partitions that are too full, and charges `budget` for the copies.
 ///
-/// `files` are some that have a piece there: others each time, because not every file can stand everywhere. Only whole files without surplus move, the
-/// largest first, because fewer moves are cheaper. Once the orders are carried out, asking again gives no more than the bounds
-/// still allow.
+/// `files` are some files with a piece there. Give others each time, because not every file can be placed on every
+/// partition. Only complete files without surplus pieces move, the largest first, because fewer moves are cheaper. Once
+/// the orders are carried out, the next call orders no more than the bounds still allow.
 #[must_use]
 pub fn balance(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, random: u64) -> Vec<CopyOrder> {
     let mut excess = overfull(snapshot, budget);

@@ -93,8 +93,8 @@ struct Ledger {
 
 /// Copies in progress in a pool, and the number that may still begin.
 ///
-/// Decisions take from it what they order; who carries them out gives it back when a copy has ended. It can be made anew
-/// from the copies that are under way, in any order.
+/// A decision charges the copies that it orders; the caller gives them back when they have ended. The budget can be
+/// made anew from the copies in progress, in any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     repair_rate: Rate,

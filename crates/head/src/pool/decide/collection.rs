@@ -71,10 +71,10 @@ pub fn shortage_for(snapshot: &Snapshot, bytes: u64) -> Option<Shortage> {
     (bytes > 0).then(|| Shortage { partition: best.name.clone(), bytes })
 }
 
-/// Chooses files to evict until each partition has what it wants: the pool's order, ties by id.
+/// Chooses files to evict until each partition has the space that it lacks: in the pool's order, ties by id.
 ///
-/// Evicting a file deletes all its pieces in the pool. `files` are some that have a piece on a partition of `shortages`; if
-/// they are not enough, all that may go are returned.
+/// Evicting a file deletes all its pieces in the pool. Each of `files` has a piece on a partition of `shortages`. If
+/// they are not enough, all that may be evicted are returned.
 #[must_use]
 pub fn collect(snapshot: &Snapshot, files: &[FileView], shortages: &[Shortage]) -> Vec<FileId> {
     let policy = snapshot.pool.collection.unwrap_or_default();

@@ -54,11 +54,14 @@ pub struct Placement {
     pub is_spread: bool,
 }
 
-/// Chooses partitions for new pieces of a file. Each number `random` gives one choice; many numbers give the weights.
+/// Chooses partitions for new pieces of a file. Each number `random` gives one choice; over many numbers the choices
+/// follow the weights.
 ///
-/// Servers that a client could not reach are chosen only if the others are too few.
-/// Two pieces are in one failure domain only if there are too few domains with room, then on different servers if
-/// possible; never on one partition. Refused with `Unavailable` if nobody answers who could take it, else with `NoSpace`.
+/// Servers that a client could not reach are chosen only if the others are too few. Two pieces share a failure domain
+/// only if too few domains have space. They are then on different servers if possible, and never on one partition.
+///
+/// # Errors
+/// `Unavailable` if no server that could take the pieces answers, else `NoSpace`.
 pub fn place(snapshot: &Snapshot, wish: &PlacementRequest<'_>, random: u64) -> Result<Placement> {
     if snapshot.partitions().iter().any(|partition| partition.is_avoided)
         && let Some(placed) = place_where(snapshot, wish, random, |partition| !partition.is_avoided)

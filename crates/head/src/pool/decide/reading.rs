@@ -11,11 +11,14 @@ pub struct Reader<'a> {
     pub domain: Option<&'a str>,
 }
 
-/// Pieces that can be read now, the best first: where clients get through, on the reader's host, near it; then by chance, weighted by
-/// load: how much each has to do is known since a while, and all readers of that while must not go to the one that had least.
+/// Pieces that can be read now, the best first.
 ///
-/// Only verified ones on servers that answer. If there is none, those that must be looked at before they count: a reader
-/// compares checksums, and what is wrong fails there instead of waiting here.
+/// Pieces on servers that clients can reach come first, then those on the reader's host, then those near it. Chance
+/// decides between the others, weighted by the load of their servers. The known loads are some time old, and meanwhile
+/// not all readers may go to the server that had the least load.
+///
+/// Only verified pieces on servers that answer are given. If there is none, suspect pieces are: a reader compares
+/// checksums, so a damaged piece fails there, and the reader of a good piece need not wait for its verification.
 #[must_use]
 pub fn readable<'a>(
     snapshot: &Snapshot,

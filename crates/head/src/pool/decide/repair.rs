@@ -1,9 +1,9 @@
 //! Chooses the copies to begin: for missing pieces, for draining partitions, for pieces that share a failure domain.
 //!
-//! Keep a queue of files for which something may be to do, in the order of [`risk`]; put a file there when one of its pieces
-//! changed, or its partition did. Give the first ones to [`repair`], again whenever a copy has ended: what [`Outlook`]
-//! says of each decides whether it stays in the queue. No decision looks at files that are not given. Who carries orders out
-//! gives each a deadline: a piece that is coming counts as there until somebody says that it is not.
+//! Keep a queue of the files that may need copies, in the order of [`risk`]. Add a file when one of its pieces or their
+//! partition has changed. Give the first files to [`repair`], and again whenever a copy has ended. The [`Outlook`] of a
+//! file decides whether it stays in the queue. No decision looks at files that are not given. The caller gives each
+//! order a deadline: a piece that is coming counts as present until it is reported as failed.
 
 use crate::pool::decide::{
     budget::{Budget, CopyOrder, Reason},

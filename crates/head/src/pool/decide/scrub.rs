@@ -4,10 +4,10 @@ use crate::pool::decide::view::{PartitionState, PartitionView, PieceState, Piece
 use base::{Millis, Timestamp};
 use std::sync::Arc;
 
-/// Pieces to look at now, at most `pieces_max`: first what is suspect, then what was not looked at for the longest time.
+/// Pieces to verify now, at most `pieces_max`: first suspect pieces, then those that were verified longest ago.
 ///
-/// Of `pieces` only those whose server answers and whose time has come. Give those of one partition that were not looked at
-/// for the longest time: the catalogue has them in that order.
+/// Only pieces whose server answers are chosen; a verified piece only after the pool's interval. Give the pieces of one
+/// partition that were verified longest ago: the catalogue has them in that order.
 #[must_use]
 pub fn due<'a>(snapshot: &Snapshot, pieces: &'a [PieceView], pieces_max: usize) -> Vec<&'a PieceView> {
     let answers = |piece: &&PieceView| {
@@ -26,10 +26,11 @@ pub fn due<'a>(snapshot: &Snapshot, pieces: &'a [PieceView], pieces_max: usize) 
     due
 }
 
-/// Partitions whose verification is to begin now, by name. `begun` tells when the last one began, or `None` if one is under way
-/// or the partition is new.
+/// Partitions whose verification is to begin now, by name. `begun` returns when the last one began. It returns `None`
+/// if one is in progress or the partition is new.
 ///
-/// The interval counts from beginning to beginning: the pace is such that one ends before the next.
+/// The interval counts from beginning to beginning: the pace is such that a verification ends before the next one
+/// begins.
 #[must_use]
 pub fn partitions_due(snapshot: &Snapshot, begun: impl Fn(&str) -> Option<Timestamp>) -> Vec<Arc<str>> {
     let is_due = |at: &&PartitionView| {

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Partitions to be given up now, by name.
 ///
-/// A partition is given up when it was silent for the pool's bound. While more than half of the pool's servers are silent
-/// nobody is: then it is more likely that the head is the one who is cut off. What is given up stays so until its server has
-/// registered; in the same step its pieces become suspect.
+/// A partition is given up when the head has not heard from it for longer than the pool's bound. While more than half
+/// of the pool's servers are silent, none is given up: more likely the head itself is cut off. A partition stays given
+/// up until its server has registered it and reported its objects. The registration makes its pieces suspect.
 #[must_use]
 pub fn to_give_up(snapshot: &Snapshot) -> Vec<Arc<str>> {
     let used = snapshot.partitions().iter().filter(|partition| partition.state != PartitionState::Retired);

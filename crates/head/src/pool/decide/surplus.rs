@@ -16,12 +16,12 @@ pub struct Removal {
     pub partition: Arc<str>,
 }
 
-/// Pieces that a file does not need. Ask after each change of one of its pieces: a copy that has come, a server that is
-/// back and has said what it has, a piece that was looked at.
+/// Pieces that a file does not need. Call it after each change of one of the file's pieces: a copy is finished, a
+/// server has returned and reported its objects, a piece was verified.
 ///
-/// Nothing is deleted of a file that is not whole by its good pieces alone, and it stays whole. Only good pieces are deleted,
-/// and lost ones. Pieces that are pinned, coming, suspect, silent or on read-only partitions stay. First goes what is to leave its partition, then what
-/// shares a failure domain, then what is on the fullest partition.
+/// A file loses a piece only if its good pieces alone are complete, and they stay complete. Only good and lost pieces
+/// are deleted. Pieces that are pinned, coming, suspect, silent or on read-only partitions stay. The first to go is a
+/// piece that is to leave its partition, then one that shares a failure domain, then the one on the fullest partition.
 #[must_use]
 pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
     if file.pieces.len() <= usize::from(file.layout.pieces()) {

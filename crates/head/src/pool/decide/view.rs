@@ -1,11 +1,11 @@
 //! The state of a pool as plain values, copied from the catalogue, with derived properties.
 //!
-//! | a piece that is | begins no copy: it counts as there | lets others be deleted: it counts as good |
+//! | state of a piece | begins no copy: it counts as present | lets others be deleted: it counts as good |
 //! | --- | --- | --- |
 //! | verified, its server answers | yes | yes |
 //! | verified, its server is silent | yes, until the server is given up | no |
 //! | coming | yes | no |
-//! | suspect | yes, for as long as silence is borne | no |
+//! | suspect | yes, for the pool's `silence_bound` | no |
 //! | lost, or its server is given up | no | no |
 
 use crate::pool::decide::policy::{FailureDomain, Pool};

@@ -1,16 +1,17 @@
 //! How many bytes of memory values take, as the allocator sees them.
 //!
 //! **Problem.** A cache is bounded in bytes of memory, because an operator knows these and not how many files fit into
-//! them. What a value takes is more than its size: the allocator rounds each block up, and a hash table has room for
-//! entries that it does not hold. With sizes alone the node cache would take more than it may.
+//! them. A value takes more than its size: the allocator rounds each block up, and a hash table has space for entries
+//! that it does not hold. A node cache that counted sizes only would exceed its bound.
 //!
-//! **Idea.** Each function says what the allocator of glibc takes for one kind of thing. A cache adds them up when an
-//! entry comes and subtracts the same when it goes, so that nothing is measured at run time. A test of the node cache
-//! compares the sum with the resident memory of a process that holds nothing else: another allocator, or another hash
-//! table in the standard library, is noticed there.
+//! **Idea.** Each function returns what the allocator of glibc takes for one kind of value. A cache adds it when an
+//! entry comes and subtracts the same when it goes, so nothing is measured at run time. A test of the node cache
+//! compares the sum with the resident memory of a process that holds nothing else. It notices another allocator, or
+//! another hash table in the standard library.
 //!
-//! Not a cache crate: those that bound by weight (`moka`, `quick_cache`) take the weight of an entry from a function
-//! like [`block`], leave out their own tables, and do not know that one node is found by number, by name and by object.
+//! Cache crates that bound by weight (`moka`, `quick_cache`) do not replace this. They take the weight of an entry from
+//! a function like [`block`], leave out their own tables, and do not know that one node is found by number, by name and
+//! by object.
 
 use std::collections::HashMap;
 

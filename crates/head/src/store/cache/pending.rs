@@ -1,8 +1,8 @@
 //! Changes of the current group of calls that are not in the database yet.
 //!
-//! Files with their replicas, room on partitions, accounts and objects to delete are changed here; [`crate::store::cache::flush`] writes
-//! them when the group commits, or when a query needs them. Every change of a call leaves behind how it is undone, so that
-//! a refused call leaves nothing else.
+//! Files with their replicas, space of partitions, accounts and objects to delete change here.
+//! [`crate::store::cache::flush`] writes them when the group commits, or when a query needs them. Every change of a
+//! call notes how to undo it, so a refused call leaves nothing else behind.
 
 use crate::store::{
     Charge, Node,

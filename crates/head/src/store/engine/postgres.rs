@@ -1,7 +1,7 @@
 //! The engine of sites that have outgrown one file: PostgreSQL 15 or newer.
 //!
-//! A round trip costs as much as ten rows. Statements whose result nobody waits for are therefore queued and sent
-//! together with the next query, or with the commit; what went wrong with one is told then, and fails the group.
+//! A round trip costs as much as ten rows. So a statement whose result is not needed is queued, and sent with the next
+//! query or the commit. If it fails, that query or commit reports the error, and the group fails.
 
 mod queue;
 mod schema;

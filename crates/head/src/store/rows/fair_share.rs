@@ -1,7 +1,7 @@
-//! Rows of fair share: what groups and users are entitled to, have used and use.
+//! Rows of fair share: the shares of groups and users, their past usage and their running jobs.
 //!
-//! The usage of a user decays with a half-life, and running jobs add to it while they run: U' = rate − λU. So a row changes with the
-//! start and the end of a job only, and is right at any moment between them without a timer.
+//! The usage of a user decays with a half-life, and running jobs add to it: U' = rate − λU. So a row changes only when
+//! a job starts or ends, and is exact at any time between without a timer.
 
 use crate::store::{Store, StoreResult, document, json};
 use base::{Millis, Timestamp};

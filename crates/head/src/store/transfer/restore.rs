@@ -111,8 +111,8 @@ fn within<T>(engine: &dyn Engine, work: impl FnOnce() -> Result<T>) -> Result<T>
 
 /// Fills an empty catalogue from a backup. `facility`, if it is known, must be the backup's.
 ///
-/// Numbers go on where none can have been given since the backup, and nothing is deleted on disk servers, nor appended to
-/// volumes, before an operator has looked.
+/// Numbers continue beyond all that can have been given since the backup. Until an operator has looked, nothing is
+/// deleted on disk servers and nothing is appended to volumes.
 pub fn restore(
     catalogue: &Catalogue,
     facility: Option<&str>,

@@ -1,11 +1,27 @@
-//! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
+//! Capabilities: a signed, short-lived right to one object, which its disk server checks without the head.
 //!
-//! Text form, in the opaque part of a URL (spec/capability.md):
-//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.TIMES][.SEAL].MAC`. ACCESS is `r`, `g`, `f`, `w`, `l` or `m`;
-//! names are base64url, numbers decimal; HOLDER is `-` or `OWNER~GROUP~MODE`; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of
-//! 8 hex digits; EXPIRES is in milliseconds since 1970; PIECE is `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`, only for a piece that is to be filled; TIMES is `tMODIFIED~SHOWN` in milliseconds, only in rights to read. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
-//! key of the disk server. SEAL is the same over everything before it, by a key that only the head has: in rights to gather, which the
-//! disk server shows to the head.
+//! The text form stands in the opaque part of a URL (spec/capability.md §1):
+//!
+//! ```text
+//! bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.TIMES][.SEAL].MAC
+//! ```
+//!
+//! | field | text |
+//! | --- | --- |
+//! | ACCESS | `r`, `g`, `f`, `w`, `l` or `m`: see [`Access`] |
+//! | PARTITION, USER | base64url |
+//! | OBJECT, FILE, GENERATION, OFFSET, END | decimal |
+//! | HOLDER | `-` or `OWNER~GROUP~MODE` |
+//! | CONTENT | `-` or `SIZE-ADLER32-CRC32C`; each sum has 8 hex digits |
+//! | EXPIRES | milliseconds since 1970 |
+//! | PIECE | `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`; only in a right to fill a piece |
+//! | TIMES | `tMODIFIED~SHOWN`, milliseconds since 1970; only in rights to read |
+//! | SEAL | 16 bytes in hex, only in rights to gather |
+//! | MAC | 16 bytes in hex |
+//!
+//! MAC is the beginning of the HMAC-SHA-256 over everything before the last dot, with the key of the disk server. SEAL
+//! is made in the same way of everything before it, with a key that only the head has: the disk server shows a right to
+//! gather to the head, and must not be able to make one.
 
 mod signing;
 #[cfg(test)]
@@ -19,7 +35,7 @@ pub use signing::{CapKey, CapKeys, ServerKey, ServerKeys};
 /// Name of the opaque parameter.
 pub const PARAMETER: &str = "bp.cap";
 
-/// Name of the opaque parameter by which rooms say that a refusal is to be told to them: the head would only send them back.
+/// Name of the opaque parameter with which a room asks for a refusal instead of a redirect to the head, which would only send it back.
 pub const DIRECT: &str = "bp.direct";
 
 /// How long a client may take from the head's answer to the open at the disk server.
@@ -28,7 +44,7 @@ pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
 /// Joining time of the head's own host, which never joined.
 pub const NEVER_JOINED: Timestamp = Timestamp(0);
 
-/// The state.
+/// What a capability allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read the object.
@@ -46,7 +62,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether nothing is changed by it.
+    /// Whether it changes nothing.
     #[must_use]
     pub fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::Gather | Self::LiveRead)
@@ -62,46 +78,46 @@ pub struct Content {
     pub checksums: Checksums,
 }
 
-/// When a content changed: the head knows, of the object its disk server knows only when it was made.
+/// When a content changed. Only the head knows it: the disk server knows when its object was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// When it came here: what conditions of requests and tags of entities go by.
+    /// When it came to this facility: entity tags and conditional requests use this time.
     pub modified: Timestamp,
-    /// What is shown: when it changed where it came from, if whoever stored it said so.
+    /// The time that clients are shown: when the content changed at its origin, if the upload said so.
     pub shown: Timestamp,
 }
 
 /// A right to one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cap {
-    /// The state.
+    /// What it allows.
     pub access: Access,
-    /// Where the object lies, or shall lie.
+    /// The partition of the object.
     pub partition: String,
-    /// With which object.
+    /// The object.
     pub object: ObjectId,
-    /// Of which file.
+    /// The file of the object.
     pub file: FileId,
-    /// Which content of the file is written: see [`crate::media::object::ObjectInfo::generation`]. In rights to read: when they were
-    /// given, as the head counts the losses of rights; [`UNFENCED`] in those of rooms. In rights to write in place: of the grant.
+    /// In rights to write: the number of the content, see [`crate::media::object::ObjectInfo::generation`]. In rights to read: the
+    /// fence of the facility when the right was given, [`UNFENCED`] in those of rooms. In rights to write in place: that of the grant.
     pub generation: u64,
-    /// Whose the file is, for the description of an object that is filled.
+    /// Owner, group and mode of the file, for the description of an object that is filled.
     pub holder: Option<Holder>,
-    /// Bytes that may be touched.
+    /// Bytes that may be read or written.
     pub range: ByteRange,
-    /// What the object has, or must have after the write; `None`: not known yet.
+    /// Size and sums of the object, or those that it must have after the write; `None`: not known yet.
     pub content: Option<Content>,
-    /// On whose behalf, for bills and logs.
+    /// The user on whose behalf the right is used, for bills and logs.
     pub user: String,
     /// When the right ends.
     pub expires: Timestamp,
-    /// Which piece of the file is filled. Its sums are known only when it is made: its bytes follow from this.
+    /// The piece of the file that is filled. Its size follows from this; its sums are known only when it is made.
     pub piece: Option<Piece>,
-    /// When what is read has changed.
+    /// When the content that is read has changed.
     pub times: Option<Times>,
 }
 
-/// Generation of rights to read that hold whoever loses what: those of rooms.
+/// Generation of rights to read that no fence ends: those of rooms.
 pub const UNFENCED: u64 = u64::MAX;
 
 /// The range of a whole object, however long it is or becomes.
@@ -119,7 +135,7 @@ impl Access {
         }
     }
 
-    /// What a capability says that it is for. Whether it is good is another question.
+    /// What the text of a capability claims to allow, without a check of its MAC.
     #[must_use]
     pub fn said_by(signed: &str) -> Option<Self> {
         Self::parse(signed.split('.').next()?)
@@ -133,7 +149,7 @@ impl Access {
 }
 
 impl Times {
-    /// The same for a file whose content `came` here and has changed `there` before, if somebody said when.
+    /// The times of a content that `came` here and had changed `there` before, if the upload said when.
     #[must_use]
     pub fn of(came: Timestamp, there: Option<Timestamp>) -> Self {
         Self { modified: came, shown: there.unwrap_or(came) }

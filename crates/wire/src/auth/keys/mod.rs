@@ -1,7 +1,7 @@
 //! Generations of the facility's key, and the file that holds them (spec/key.md).
 //!
-//! Everything that the facility signs, it signs with the newest generation. An older one still verifies until a date, or not any
-//! more if it was revoked. The file keeps the numbers of all of them, but the bytes of those only that may still be needed.
+//! The facility signs with the newest generation. An older generation verifies until its end date, and a revoked one
+//! not at all. The file has the numbers of all generations, but the bytes only of those that may still be needed.
 
 mod ring;
 

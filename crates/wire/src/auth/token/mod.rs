@@ -1,7 +1,7 @@
 //! Bearer tokens that the facility issues: JSON web tokens (RFC 7519) with the claims of the WLCG token profile.
 //!
-//! Signed with HS256 (RFC 7515): whoever can check such a token can also make one, so only the facility's own doors
-//! take them. A door checks a token by itself; nobody is asked. The clock is an argument.
+//! They are signed with HS256 (RFC 7515). Every party that can check such a token can also make one, so only the
+//! facility's own doors accept them. A door checks a token without asking anybody. The clock is an argument.
 
 pub mod base64url;
 pub mod issued;

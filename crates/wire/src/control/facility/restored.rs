@@ -36,10 +36,11 @@ pub struct SettleCatalogue {
     pub without_absent: bool,
 }
 
-/// Has what disk servers hold, and a restored catalogue does not know, taken into it as it describes itself.
+/// Adds the objects that disk servers have, and a restored catalogue does not, to the catalogue as their descriptions
+/// say.
 ///
-/// Every disk server says again what it has. Nothing that the catalogue knows is lost: what was written later takes the place of
-/// what was written before, and of two files of one name the other is found in [`LOST_AND_FOUND`].
+/// Every disk server reports its objects again. The catalogue loses no file: newer content replaces older content, and
+/// of two files with one name the other goes to [`LOST_AND_FOUND`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct RecoverCatalogue {}
 

@@ -8,9 +8,9 @@ pub const ALLOCATION_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 /// Longest time at once: what is forgotten must not block a pool for good.
 pub const ALLOCATION_LIFETIME_MAX: Millis = Millis::from_seconds(7 * 24 * 3600);
 
-/// Reserves space in a pool for a new file, for the calling user.
+/// Reserves space in a pool for a new file of the calling user.
 ///
-/// The next open of the path for writing uses it, whatever client opens it. A repeated call returns the same
+/// The next open of the path for writing uses the reservation, from whatever client. A repeated call returns the same
 /// reservation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

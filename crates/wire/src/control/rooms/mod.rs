@@ -1,7 +1,7 @@
-//! What goes between the rooms and the head, with a file for each room.
+//! Calls and types between the rooms and the head, with a file for each room.
 //!
-//! Only rooms make these calls, and the doors that stand beside the head. What people ask stands beside this folder, by
-//! its noun; types that both need stand there, too.
+//! Only rooms and the doors beside the head make these calls. The calls of users, and the types that both need, stand
+//! by their noun in the folder above.
 
 pub mod batch;
 pub mod disk;

@@ -1,6 +1,7 @@
-//! Refuses what a web page of another site makes a browser send.
+//! Refuses requests that a web page of another site makes a browser send.
 //!
-//! A browser on this host reaches the doors as its user does, and it runs pages of other sites. Three signs tell their requests:
+//! A browser on this host reaches the doors as its user does, and it runs pages of other sites. Three fields of their
+//! requests give them away:
 //!
 //! - `Host` has the name of the page's site, also if that name was pointed to a loopback address later (DNS rebinding);
 //! - `Origin` and `Sec-Fetch-Site` name the site of the page (Fetch standard, Fetch Metadata);

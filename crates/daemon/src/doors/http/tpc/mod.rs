@@ -1,7 +1,7 @@
 //! Third-party copy (WLCG HTTP-TPC): this server fetches from another one, or sends to it, while the client watches.
 //!
-//! The answer begins before the copy does: status 201, then a performance marker every few seconds, then one line that
-//! says how it ended. A client that leaves ends the copy; what was not committed leaves nothing behind.
+//! The answer begins before the copy does: status 201, then a performance marker every few seconds, then one line with
+//! the outcome. A client that leaves ends the copy, and a copy that was not committed leaves nothing behind.
 
 mod onward;
 mod pull;

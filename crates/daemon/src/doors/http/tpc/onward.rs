@@ -1,8 +1,9 @@
-//! Third-party copies of files that lie on another disk server, or are to: the client is sent there, so that their bytes do not
-//! pass through the head.
+//! Third-party copies to or from another disk server of the facility: the client is redirected there, so that the bytes
+//! do not pass through the head.
 //!
-//! Clients of the field follow a redirect of `COPY` (307), as of `GET` and `PUT`. Who comes without TLS is not sent where it is
-//! needed; and a file that must be recalled first is sent by the head, while the client watches.
+//! Clients of the field follow a redirect of `COPY` (307), as of `GET` and `PUT`. A client without TLS is not
+//! redirected to a server that needs it. A file that must be recalled first is sent by the head, while the client
+//! watches.
 
 use super::{Transfer, pull::open_call, pulling, pushing, remote::Ask, require_host};
 use crate::doors::{

@@ -1,9 +1,10 @@
-//! Matches the client who offers a file with the destination that fetches it. Either may come first.
+//! Matches the client that offers a file with the destination that fetches it. Either may come first.
 //!
-//! Who offers may read the file. A destination has nothing but the key, so anybody may come as one, and most come before their
-//! offer: those that wait are bounded by address, and where there are too many the oldest of the address that has most is
-//! sent away. So whoever comes is never refused, and waits as long as others of its address need to fill all places: the
-//! offer of a legitimate copy comes a round trip later. Who was sent away may ask again: an offer that exists is always met.
+//! The client that offers a file may read it. A destination has only the key, so anybody may come as one, and most
+//! destinations come before their offer. Their number is bounded, in total and by address. Beyond the bound a new
+//! destination is not refused: the oldest one of the address that has most is sent away. So a destination waits for at
+//! least as long as others of its address need to fill all places. The offer of a legitimate copy comes sooner, one
+//! round trip later. A destination that was sent away may ask again, and always gets an offer that exists.
 
 use base::{Failure, FilePath, Result};
 use net::unproven::Source;

@@ -31,10 +31,12 @@ const OPENS_MAX: usize = 256;
 /// A source that sends nothing for this long has failed the copy.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who the server is at a source. The name that the client wrote before the source's host proves nothing, so it is never used: a
-/// facility that takes whoever comes over loopback, or from our address, at their word would take us for that user. Without any
-/// name it would take us for the user who runs this daemon, who may be its owner; hence nobody, and hence loopback is refused
-/// unless the operator allows it. What opens the file is its key, or the token that the client passed on.
+/// The user name of this server at a source.
+///
+/// The name that the client wrote before the source's host proves nothing, so it is never used: a facility that trusts
+/// the names of peers over loopback, or of our address, would take us for that user. Without any name it would take us
+/// for the user who runs this daemon, who may be its owner. Hence nobody, and hence loopback is refused unless the
+/// operator allows it. The file is opened by its key, or by the token that the client passed on.
 const USERNAME: &str = "nobody";
 
 /// What the third-party copies of a door share; `T` opens a file for its destination.
@@ -71,10 +73,11 @@ impl<T: Clone + Send + 'static> ThirdParty<T> {
         Self { meetings: Arc::default(), pulls, opens, options, own }
     }
 
-    /// What opens the file for a destination that comes to fetch it; `None` if the open is of no destination.
+    /// Returns the right to open the file, for a destination that comes to fetch it; `None` if no destination makes
+    /// this open.
     ///
-    /// A destination has no proof but the key of the copy, which says who has offered the file: until that is there it waits
-    /// within narrow bounds.
+    /// The only proof of a destination is the key of the copy, which leads to the client that has offered the file.
+    /// Until there is an offer, the destination waits within narrow bounds.
     pub(super) async fn fetch(
         &self,
         session: &DoorSession,

@@ -1,7 +1,8 @@
 //! Garbage collection in small steps: by the water marks of pools, and on request.
 //!
-//! A *plan* is made for a partition that is to get room. First candidates are gathered, page by page; then those whose turn it
-//! is are looked at once more, as they are now, and go. What is decided, is decided by [`crate::pool::decide::collection`].
+//! A *plan* is made for each partition that needs space. The head first gathers candidates, page by page. When the turn
+//! of a candidate comes, the head checks its present state, and evicts it. [`crate::pool::decide::collection`] makes
+//! all decisions.
 
 mod asked;
 

@@ -1,8 +1,8 @@
-//! Accounts as they are kept in memory: what each holds, and what was charged to it this month.
+//! Accounts in memory: what each holds, and its charges of this month.
 //!
-//! An account is a user in a group, in a project, on a pool. It has a row for each month in which something changed; the newest says
-//! what it holds. Space is charged when something changes: until then it is what was held since the last change. What a month
-//! without a row has brought follows from the row before it ([`spread`]), so nothing has to be done when a month ends.
+//! An account is a user in a group, in a project, on a pool. It has a row for each month in which something changed;
+//! the newest row says what it holds. A change charges the space that was held since the last change. The charges of a
+//! month without a row follow from the row before it ([`spread`]), so no work is due when a month ends.
 
 mod usage;
 

@@ -1,7 +1,7 @@
 //! Rows of the trash.
 //!
-//! A file in the trash is a node in the directory [`TRASH`], which has no row and no name: no path leads there. So its replicas and
-//! copies are looked after like those of other files.
+//! A file in the trash is a node in the directory [`TRASH`], which has no row and no name, so no path leads there. Its
+//! replicas and copies are maintained like those of other files.
 
 use crate::store::{
     Node, ReplicaState, Store, StoreResult, engine::Row, rows::facility::ids::Sequence, word,

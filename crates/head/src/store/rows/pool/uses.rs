@@ -1,8 +1,8 @@
-//! Uses of files that the database does not know of yet.
+//! Uses of files that the database does not have yet.
 //!
-//! A read must cost no commit: who opens ten million files one after the other would write as many rows. What is opened is
-//! kept in mind and written a little at a time; who decides by it asks here, too. What is lost with the head only looks as
-//! if it had been idle for longer.
+//! A read must cost no commit: a client that opens ten million files would write as many rows. Uses are kept in memory
+//! and written a few at a time. Decisions that depend on them ask here, too. If the head dies, the files of lost uses
+//! only look idle for longer than they were.
 
 use crate::store::{Node, Replica, Store, StoreResult};
 use base::{FileId, Millis, Timestamp};

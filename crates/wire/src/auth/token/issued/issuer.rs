@@ -34,10 +34,10 @@ pub struct Person {
 }
 
 impl Issuer {
-    /// Says who a verified token makes of its bearer.
+    /// Maps a verified token to its user.
     ///
-    /// With scopes, what they allow below the issuer's directory. Without, it must name a group that is known here, or a
-    /// subject that is.
+    /// A token with scopes allows what these allow below the issuer's directory. A token without scopes must have a
+    /// group or a subject that the configuration of the issuer names.
     pub fn admit(&self, token: Verified) -> Result<Person> {
         let Verified { subject, scopes, groups, expires, .. } = token;
         let named = self.users.get(&subject);

@@ -88,10 +88,10 @@ pub struct BeginWrite {
     pub is_update: bool,
 }
 
-/// Asks for free space, so that an object that is being made can have `bytes` in all.
+/// Asks for free space, so that an unfinished object can have `bytes` in all.
 ///
-/// What may go is evicted. The reply means that the space is there or on its way: the disk server waits for it, and asks again.
-/// [`NoSpace`](base::ErrorKind::NoSpace) is final: too little may go.
+/// The head evicts replicas that may go. The reply means that the space is free or will be soon: the disk server waits
+/// for it, and asks again. [`NoSpace`](base::ErrorKind::NoSpace) is final: the head may not evict enough.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSpace {
     /// The object.
