@@ -8,9 +8,12 @@ import mmap
 import multiprocessing
 import os
 import signal
+import socket
 import sqlite3
+import stat
 import subprocess
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -189,14 +192,89 @@ def test_attributes_are_set(both: tuple[Path, Path]) -> None:
     assert 0 < space.f_bavail <= space.f_blocks
 
 
+def test_links_are_followed_by_mounts_and_refused_by_doors(shared: Facility, both: tuple[Path, Path]) -> None:
+    here, there = both
+    (here / "directory").mkdir()
+    (here / "directory" / "file").write_text("text")
+    (here / "link").symlink_to("directory/file")
+    (here / "way").symlink_to("directory")
+    (here / "loose").symlink_to("n" * 255 + "/ä")
+    assert (there / "link").readlink() == Path("directory/file")
+    assert (there / "link").read_text() == (there / "way" / "file").read_text() == "text"
+    (there / "way" / "new").write_text("new")
+    assert names_in(here / "directory") == {"file", "new"}
+    assert (there / "link").lstat().st_size == len("directory/file")
+    assert stat.S_ISLNK((there / "loose").lstat().st_mode)
+    assert not (there / "loose").exists()
+    os.utime(there / "loose", (1, 1_000_000), follow_symlinks=False)
+    assert (here / "loose").lstat().st_mtime == 1_000_000
+    path = f"/{here.name}"
+    assert f"{path}/link is a symbolic link, not a file" in shared.bp_fails("cat", f"{path}/link").err
+    assert "symbolic link" in fails("xrdcp", "-f", shared.url(f"{path}/link"), "/dev/null").err
+    assert "symbolic link, not a directory" in shared.bp_fails("ls", f"{path}/way/file").err
+    assert "lrwxrwxrwx" in shared.bp("ls", "-l", path).out
+    shared.bp("mv", f"{path}/link", f"{path}/directory/link")
+    shared.bp("rm", f"{path}/loose")
+    assert names_in(there) == {"directory", "way"}
+    (here / "directory" / "link").unlink()
+    assert (there / "directory" / "file").read_text() == "text"
+
+
+def test_special_files_are_those_of_the_host(both: tuple[Path, Path]) -> None:
+    here, there = both
+    os.mkfifo(here / "pipe")
+    os.mknod(here / "null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(here / "socket"))
+    kinds = {entry.name: stat.S_IFMT(entry.stat().st_mode) for entry in there.iterdir()}
+    assert kinds == {"pipe": stat.S_IFIFO, "null": stat.S_IFCHR, "socket": stat.S_IFSOCK}
+    assert (there / "null").stat().st_rdev == os.makedev(1, 3)
+    writer = FORK.Process(target=(there / "pipe").write_text, args=("through the pipe",))
+    writer.start()
+    # The pipe of a host is in its kernel: both ends are opened through the same mount.
+    assert (there / "pipe").read_text() == "through the pipe"
+    writer.join(DEADLINE)
+    assert writer.exitcode == 0
+
+
+def test_attributes_of_users_and_of_the_facility(shared: Facility, both: tuple[Path, Path]) -> None:
+    here, there = both
+    file = here / "file"
+    file.write_text("text")
+    os.setxattr(file, "user.colour", b"blue\0green")
+    assert os.listxattr(there / "file") == ["user.colour"]
+    assert os.getxattr(there / "file", "user.colour") == b"blue\0green"
+    os.setxattr(there / "file", "user.colour", b"", os.XATTR_REPLACE)
+    assert os.getxattr(file, "user.colour") == b""
+    for call, number in [
+        (lambda: os.setxattr(file, "user.colour", b"", os.XATTR_CREATE), errno.EEXIST),
+        (lambda: os.setxattr(file, "user.none", b"", os.XATTR_REPLACE), errno.ENODATA),
+        (lambda: os.removexattr(file, "user.none"), errno.ENODATA),
+        (lambda: os.getxattr(file, "user.bp.none"), errno.ENODATA),
+        (lambda: os.setxattr(file, "user.bp.state", b"lost"), errno.EPERM),
+        (lambda: os.setxattr(file, "trusted.x", b""), errno.EOPNOTSUPP),
+        (lambda: os.setxattr(file, "user.large", b"x" * 65537), errno.E2BIG),
+    ]:
+        with pytest.raises(OSError) as refused:  # noqa: PT011  the number is what matters
+            call()
+        assert refused.value.errno == number
+    assert os.getxattr(file, "user.bp.state") == b"live"
+    run("xrdcp", "-f", shared.url(f"/{here.name}/file"), "/dev/null")
+    assert os.getxattr(file, "user.bp.state") == b"online"
+    assert os.getxattr(there / "file", "user.bp.adler32").decode() == f"{zlib.adler32(b'text'):08x}"
+    assert os.getxattr(file, "user.bp.disks") == b"main/disk1"
+    os.removexattr(there / "file", "user.colour")
+    assert os.listxattr(file) == []
+
+
 def test_what_is_missing_is_refused_by_number(both: tuple[Path, Path]) -> None:
     here, _ = both
     (here / "file").touch()
     odd = os.fsdecode(b"\xff")
     for call, number in [
-        (lambda: (here / "link").symlink_to("file"), errno.EPERM),
         (lambda: os.link(here / "file", here / "link"), errno.EPERM),
-        (lambda: os.mkfifo(here / "pipe"), errno.EOPNOTSUPP),
+        (lambda: (here / "file").symlink_to("elsewhere"), errno.EEXIST),
+        (lambda: (here / "file").readlink(), errno.EINVAL),
         (lambda: (here / odd).mkdir(), errno.EILSEQ),
         (lambda: (here / odd).stat(), errno.ENOENT),
         (lambda: (here / ("n" * 256)).mkdir(), errno.ENAMETOOLONG),

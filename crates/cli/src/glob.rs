@@ -109,7 +109,8 @@ fn below(control: &Control, directory: FilePath, files: &mut Vec<FilePath>) -> R
             let path = directory.join(&name)?;
             match kind {
                 NodeKind::Directory => ahead.push(path),
-                NodeKind::File => files.push(path),
+                // What is no file is refused by name where it is opened.
+                _ => files.push(path),
             }
         }
         if files.len() + ahead.len() > FILES_MAX {

@@ -4,19 +4,14 @@ use crate::{output::Tone, table::Cell};
 pub(crate) use base::units::coarse_span as span;
 use base::{Millis, Timestamp};
 use wire::control::{
-    AwayHost, Entry, FileState, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
-    VolumeState,
+    AwayHost, Entry, FileState, JobState, JobUsers, RequestInfo, RequestState, TapePhase, VolumeState,
 };
 
 /// `drwxr-xr-x`.
 pub(crate) fn mode(entry: &Entry) -> String {
-    let kind = match entry.kind {
-        NodeKind::Directory => 'd',
-        NodeKind::File => '-',
-    };
     let bit = |place: u32, letter| if entry.mode >> place & 1 == 1 { letter } else { '-' };
     let bits = (0..9).rev().map(|place| bit(place, ['x', 'w', 'r'][place as usize % 3]));
-    std::iter::once(kind).chain(bits).collect()
+    std::iter::once(entry.kind.letter()).chain(bits).collect()
 }
 
 /// `2026-11-21 10:16`, UTC.
@@ -129,6 +124,7 @@ pub(crate) fn job_users(users: &JobUsers) -> String {
 mod tests {
     use super::*;
     use base::FileId;
+    use wire::control::NodeKind;
 
     #[test]
     fn modes_read_like_ls() {

@@ -8,9 +8,9 @@ use sim::World;
 use support::{PARTITION, open_write, path, put, refusal, stat, state, world};
 use wire::control::{
     AskGrant, BeginLive, CloseMount, CloseNode, CommitNode, Disposition, Entry, EvictMount, FileState,
-    GetMounts, GetNode, GrantAnswer, LiveFenced, LiveOrder, LiveSealed, LockKind, LookUp, MakeNode, MoveNode,
-    NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, OpenRead, OpenWrite, ReadGrant, Recall,
-    Remove, RemoveNode, ReturnGrant, SetLock, ShareGrant,
+    GetMounts, GetNode, GrantAnswer, List, LiveFenced, LiveOrder, LiveSealed, LockKind, LookUp, MakeNode,
+    MoveNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, OpenRead, OpenWrite, ReadGrant,
+    ReadLink, Recall, Remove, RemoveNode, Rename, ReturnGrant, SetLock, ShareGrant,
 };
 
 const ROOT: FileId = FileId(1);
@@ -21,7 +21,9 @@ fn mount(world: &mut World) -> ClientId {
 
 fn make(world: &mut World, client: ClientId, name: &str) -> Entry {
     let (parent, name, kind) = (ROOT, name.to_owned(), NodeKind::File);
-    world.user(MakeNode { client, parent, name, kind, mode: 0o644, is_opened: true }).expect("it can be made")
+    world
+        .user(MakeNode { client, parent, name, kind, mode: 0o644, is_opened: true, target: String::new() })
+        .expect("it can be made")
 }
 
 fn open(world: &mut World, client: ClientId, file: FileId) {
@@ -332,6 +334,46 @@ fn locks_of_all_mounts_meet_and_end_with_theirs() {
     assert!(is_set(&mut world, lock(bob, 0, 1, Some(LockMode::Shared))));
     world.user(CloseMount { client: ann }).unwrap();
     assert!(is_set(&mut world, lock(bob, 0, 20, Some(LockMode::Exclusive))));
+}
+
+#[test]
+fn links_and_special_files_are_names_without_content() {
+    let mut world = world();
+    let client = mount(&mut world);
+    let node = |name: &str, kind, target: &str| MakeNode {
+        client,
+        parent: ROOT,
+        name: name.into(),
+        kind,
+        mode: 0o777,
+        is_opened: false,
+        target: target.into(),
+    };
+    let link = world.user(node("link", NodeKind::Link, "a/b")).unwrap();
+    assert_eq!((link.kind, link.size, link.mode, link.state), (NodeKind::Link, 3, 0o777, None));
+    world.user(node("pipe", NodeKind::Fifo, "")).unwrap();
+    world.user(node("null", NodeKind::CharacterDevice, "1:3")).unwrap();
+    for (kind, target) in [(NodeKind::Link, ""), (NodeKind::Fifo, "x"), (NodeKind::Link, &"x".repeat(4096))] {
+        assert_eq!(refusal(world.user(node("bad", kind, target))), ErrorKind::Invalid, "{kind:?} {target}");
+    }
+    world.crash();
+    let target = world.user(ReadLink { client, file: link.id }).unwrap().target;
+    assert_eq!(target, "a/b", "as before the restart");
+    assert_eq!(refusal(world.user(OpenRead { path: path("/link") })), ErrorKind::Unsupported);
+    let write = open_write("/link", Disposition::Replace, 0);
+    assert_eq!(refusal(world.user(write)), ErrorKind::Unsupported);
+    assert_eq!(
+        refusal(world.user(OpenNode { client, file: link.id, is_read: true, is_write: false })),
+        ErrorKind::Unsupported
+    );
+    assert_eq!(
+        refusal(world.user(List { path: path("/link"), after: String::new() })),
+        ErrorKind::NotDirectory
+    );
+    world.user(Rename { from: path("/link"), to: path("/pipe"), is_new: false, parents: false }).unwrap();
+    assert_eq!(stat(&mut world, "/pipe").unwrap().entry.kind, NodeKind::Link);
+    world.user(Remove { path: path("/pipe") }).unwrap();
+    assert_eq!(refusal(world.user(ReadLink { client, file: link.id })), ErrorKind::NotFound);
 }
 
 #[test]

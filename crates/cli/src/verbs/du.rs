@@ -51,7 +51,7 @@ fn sums(context: &mut Context, root: &FilePath, depth_max: usize) -> Run<(Vec<Us
     let mut open: Vec<usize> = Vec::new();
     let code = walk::walk(context, root, &mut |_, met| {
         open.retain(|at| sums[*at].depth < met.depth);
-        let is_file = met.entry.kind == NodeKind::File;
+        let is_file = met.entry.kind != NodeKind::Directory;
         if met.depth == 0 || (!is_file && met.depth <= depth_max) {
             open.push(sums.len());
             let (path, depth) = (met.path.clone(), met.depth);

@@ -20,6 +20,19 @@ enum Kind {
     F,
     /// Directories
     D,
+    /// Symbolic links
+    L,
+}
+
+impl Kind {
+    fn is(self, kind: NodeKind) -> bool {
+        let wanted = match self {
+            Self::F => NodeKind::File,
+            Self::D => NodeKind::Directory,
+            Self::L => NodeKind::Link,
+        };
+        wanted == kind
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,7 +58,7 @@ pub(crate) struct Args {
     /// Only names that match; *, ? and [a-z] are wildcards
     #[arg(long, value_name = "PATTERN")]
     name: Option<String>,
-    /// Only files (f) or directories (d)
+    /// Only files (f), directories (d) or symbolic links (l)
     #[arg(long = "type", value_name = "KIND")]
     kind: Option<Kind>,
     /// Only files and directories of this user
@@ -77,7 +90,7 @@ impl Args {
             State::Lost => entry.state == Some(FileState::Lost),
         };
         self.name.as_ref().is_none_or(|pattern| matches(pattern, &entry.name))
-            && self.kind.is_none_or(|kind| (kind == Kind::F) == is_file)
+            && self.kind.is_none_or(|kind| kind.is(entry.kind))
             && self.owner.as_ref().is_none_or(|owner| *owner == entry.owner)
             && self.state.is_none_or(state)
             && self.larger.is_none_or(|Size(least)| is_file && entry.size >= least)

@@ -83,7 +83,10 @@ fn other_head(path: &FilePath, head: &str, context: &mut Context) -> Result<Othe
         _ => failure.during(head),
     })?;
     if entry.kind != NodeKind::Directory {
-        return Err(Failure::new(ErrorKind::NotDirectory, format!("{path} is a file at {head}")));
+        return Err(Failure::new(
+            ErrorKind::NotDirectory,
+            format!("{path} is a {} at {head}", entry.kind.as_str()),
+        ));
     }
     Ok(OtherHead { root, http: other.address() })
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             let info = context.call(&Stat { path: path.clone() })?;
             match info.entry.kind {
                 NodeKind::Directory => directories.push(path),
-                NodeKind::File => files.push((path, info.entry)),
+                _ => files.push((path, info.entry)),
             }
         }
         Ok(())
@@ -97,8 +97,8 @@ fn print(context: &mut Context, entries: Vec<Entry>, is_long: bool) -> Run<()> {
     for entry in &entries {
         let (tone, mark) = kind(entry);
         let size = match entry.kind {
-            NodeKind::Directory => String::new(),
             NodeKind::File => human_bytes(entry.size),
+            _ => String::new(),
         };
         table.row([
             Cell::from(mode(entry)),
@@ -117,5 +117,10 @@ fn kind(entry: &Entry) -> (Tone, &'static str) {
     match entry.kind {
         NodeKind::Directory => (Tone::Blue, "/"),
         NodeKind::File => (Tone::Plain, ""),
+        // As `ls -F` marks them.
+        NodeKind::Link => (Tone::Plain, "@"),
+        NodeKind::Fifo => (Tone::Plain, "|"),
+        NodeKind::Socket => (Tone::Plain, "="),
+        NodeKind::BlockDevice | NodeKind::CharacterDevice => (Tone::Plain, ""),
     }
 }

@@ -97,8 +97,8 @@ fn unknown(what: &str) -> Stop {
 
 fn of_file(info: &FileInfo) -> String {
     let path = &info.path;
-    if info.entry.kind == NodeKind::Directory {
-        return format!("{path} is a directory; only files wait");
+    if info.entry.kind != NodeKind::File {
+        return format!("{path} is a {}; only files wait", info.entry.kind.as_str());
     }
     if let Some(waits) = &info.waits {
         return format!("{path} waits: {waits}");

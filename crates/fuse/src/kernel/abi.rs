@@ -15,8 +15,8 @@ macro_rules! numbers {
 pub(crate) mod opcode {
     numbers! {
         LOOKUP = 1; FORGET = 2; GETATTR = 3; SETATTR = 4; MKNOD = 8; MKDIR = 9; UNLINK = 10; RMDIR = 11; RENAME = 12;
-        LINK = 13; SYMLINK = 6; OPEN = 14; READ = 15; WRITE = 16; STATFS = 17; RELEASE = 18; FSYNC = 20;
-        FLUSH = 25; INIT = 26; OPENDIR = 27; READDIR = 28; RELEASEDIR = 29; FSYNCDIR = 30; GETLK = 31; SETLK = 32;
+        READLINK = 5; SYMLINK = 6; LINK = 13; OPEN = 14; READ = 15; WRITE = 16; STATFS = 17; RELEASE = 18; FSYNC = 20;
+        SETXATTR = 21; GETXATTR = 22; LISTXATTR = 23; REMOVEXATTR = 24; FLUSH = 25; INIT = 26; OPENDIR = 27; READDIR = 28; RELEASEDIR = 29; FSYNCDIR = 30; GETLK = 31; SETLK = 32;
         SETLKW = 33; ACCESS = 34; CREATE = 35; INTERRUPT = 36; DESTROY = 38; BATCH_FORGET = 42; RENAME2 = 45;
     }
 }
@@ -25,6 +25,13 @@ pub(crate) mod opcode {
 pub(crate) mod set {
     numbers! {
         MODE = 1 << 0; UID = 1 << 1; GID = 1 << 2; SIZE = 1 << 3; HANDLE = 1 << 6; MTIME = 1 << 5; MTIME_NOW = 1 << 8;
+    }
+}
+
+/// How an extended attribute is to be set.
+pub(crate) mod xattr {
+    numbers! {
+        CREATE = 1 << 0; REPLACE = 1 << 1;
     }
 }
 

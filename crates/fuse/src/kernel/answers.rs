@@ -72,17 +72,17 @@ impl Answer {
         self.u64(seconds).u64(seconds).u64(seconds);
         self.u32(nanoseconds).u32(nanoseconds).u32(nanoseconds);
         self.u32(attributes.mode).u32(attributes.links).u32(attributes.uid).u32(attributes.gid);
-        self.u32(0).u32(4096).u32(0);
+        self.u32(attributes.device).u32(4096).u32(0);
     }
 
-    /// Adds a name to a listing if it fits into `most` bytes; `next` is where a later listing goes on after it.
-    pub(crate) fn name(&mut self, most: usize, node: u64, next: u64, is_directory: bool, name: &str) -> bool {
+    /// Adds a name to a listing if it fits into `most` bytes; `kind` is the type of its mode, `next` where a later listing goes on after it.
+    pub(crate) fn name(&mut self, most: usize, node: u64, next: u64, kind: u32, name: &str) -> bool {
         let padding = name.len().next_multiple_of(8) - name.len();
         if self.len() + 24 + name.len() + padding > most {
             return false;
         }
-        let kind = if is_directory { 4 } else { 8 };
-        self.u64(node).u64(next).u32(name.len() as u32).u32(kind);
+        // As in `dirent`: the four bits of the type.
+        self.u64(node).u64(next).u32(name.len() as u32).u32(kind >> 12);
         self.bytes.extend_from_slice(name.as_bytes());
         self.bytes.extend_from_slice(&[0; 8][..padding]);
         true
@@ -106,6 +106,8 @@ pub(crate) struct Attributes {
     pub(crate) uid: u32,
     /// Group.
     pub(crate) gid: u32,
+    /// Of a device: its number, as the kernel packs it.
+    pub(crate) device: u32,
 }
 
 #[cfg(test)]
@@ -115,7 +117,8 @@ mod tests {
     #[test]
     fn answers_have_the_lengths_that_the_kernel_expects() {
         let modified = Timestamp(-1);
-        let node = Attributes { node: 7, size: 513, modified, mode: 0o100_644, links: 1, uid: 1, gid: 2 };
+        let node =
+            Attributes { node: 7, size: 513, modified, mode: 0o100_644, links: 1, uid: 1, gid: 2, device: 0 };
         let entry = Answer::entry(&node).into_bytes();
         assert_eq!((entry.len(), Answer::node(&node).len()), (128, 104));
         assert_eq!(entry[56..64], 2u64.to_ne_bytes(), "blocks");
@@ -126,8 +129,8 @@ mod tests {
     #[test]
     fn names_are_padded_and_end_where_the_buffer_does() {
         let mut listing = Answer::default();
-        assert!(listing.name(64, 5, 1, true, "a") && listing.name(64, 6, 2, false, "12345678"));
+        assert!(listing.name(64, 5, 1, 0o040_000, "a") && listing.name(64, 6, 2, 0o100_000, "12345678"));
         assert_eq!(listing.len(), 64);
-        assert!(!listing.name(64, 7, 3, false, "b"));
+        assert!(!listing.name(64, 7, 3, 0o100_000, "b"));
     }
 }

@@ -1,6 +1,6 @@
 //! Attributes of nodes, and of the whole file system.
 
-use super::{Outcome, opens::for_writing, tree::PERMISSION_BITS};
+use super::{Outcome, opens::for_writing, special, tree::PERMISSION_BITS};
 use crate::{
     caller::Caller,
     errno::Refusal,
@@ -24,7 +24,12 @@ const NAME_BYTES_MAX: u32 = 255;
 
 pub(super) fn get(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let entry = fetch(mount, caller, mount.file_id(request.node))?;
-    Ok(Answer::node(&shown(mount, &entry)))
+    Ok(Answer::node(&described(mount, caller, &entry)?))
+}
+
+/// As [`shown`], with the number of a device, which the head is asked for.
+pub(super) fn described(mount: &Mount, caller: &Caller, entry: &Entry) -> Result<Attributes, Refusal> {
+    Ok(Attributes { device: special::device(mount, caller, entry)?, ..shown(mount, entry) })
 }
 
 fn fetch(mount: &Mount, caller: &Caller, file: FileId) -> Result<Entry, Refusal> {
@@ -34,8 +39,6 @@ fn fetch(mount: &Mount, caller: &Caller, file: FileId) -> Result<Entry, Refusal>
 
 /// An entry as `stat` shows it. What this mount has written is newer than what the head knows.
 pub(super) fn shown(mount: &Mount, entry: &Entry) -> Attributes {
-    let is_directory = entry.kind == NodeKind::Directory;
-    let kind = if is_directory { 0o040_000 } else { 0o100_000 };
     let own = mount.files.get(entry.id).and_then(|file| {
         let state = file.lock();
         state.is_ahead(mount.head.client()).then_some((state.size, state.modified))
@@ -45,10 +48,11 @@ pub(super) fn shown(mount: &Mount, entry: &Entry) -> Attributes {
         node: mount.node(entry.id),
         size,
         modified,
-        mode: kind | (entry.mode & PERMISSION_BITS),
-        links: if is_directory { 2 } else { 1 },
+        mode: entry.kind.type_bits() | (entry.mode & PERMISSION_BITS),
+        links: if entry.kind == NodeKind::Directory { 2 } else { 1 },
         uid: mount.names.uid(&entry.owner),
         gid: mount.names.gid(&entry.group),
+        device: 0,
     }
 }
 

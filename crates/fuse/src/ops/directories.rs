@@ -59,12 +59,12 @@ pub(super) fn read(mount: &Mount, caller: &Caller, request: &Request) -> Outcome
 /// As much of a listing as fits. Offset 1 is after `.`, 2 after `..`.
 fn page(mount: &Mount, node: u64, listing: &[Entry], (offset, size): (u64, usize)) -> Answer {
     let (mut answer, most) = (Answer::default(), size.min(BYTES_MAX));
-    let dots = [".", ".."].into_iter().map(|name| (if name == "." { node } else { ROOT }, true, name));
-    let entries = listing
-        .iter()
-        .map(|entry| (mount.node(entry.id), entry.kind == NodeKind::Directory, entry.name.as_str()));
-    for (next, (node, is_directory, name)) in (1..).zip(dots.chain(entries)).skip(offset as usize) {
-        if !answer.name(most, node, next, is_directory, name) {
+    let dots = [".", ".."]
+        .into_iter()
+        .map(|name| (if name == "." { node } else { ROOT }, NodeKind::Directory, name));
+    let entries = listing.iter().map(|entry| (mount.node(entry.id), entry.kind, entry.name.as_str()));
+    for (next, (node, kind, name)) in (1..).zip(dots.chain(entries)).skip(offset as usize) {
+        if !answer.name(most, node, next, kind.type_bits(), name) {
             break;
         }
     }

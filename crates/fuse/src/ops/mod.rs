@@ -4,7 +4,9 @@ mod attributes;
 pub(crate) mod directories;
 mod locks;
 mod opens;
+mod special;
 mod tree;
+mod xattr;
 
 use crate::{
     caller::Caller,
@@ -45,8 +47,14 @@ pub(crate) fn answer(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         opcode::GETLK => locks::test(mount, caller, request),
         opcode::SETLK => locks::set(mount, caller, request, false),
         opcode::SETLKW => locks::set(mount, caller, request, true),
+        opcode::SYMLINK => special::make_link(mount, caller, request),
+        opcode::READLINK => special::read_link(mount, caller, request),
+        opcode::GETXATTR => xattr::get(mount, caller, request),
+        opcode::SETXATTR => xattr::set(mount, caller, request),
+        opcode::LISTXATTR => xattr::list(mount, caller, request),
+        opcode::REMOVEXATTR => xattr::remove(mount, caller, request),
         // They are refused as on a file system that has none.
-        opcode::SYMLINK | opcode::LINK => Err(Errno::PERM.into()),
+        opcode::LINK => Err(Errno::PERM.into()),
         opcode::DESTROY => Mount::nothing(),
         // The kernel does not ask again for what does not exist.
         _ => Err(Errno::NOSYS.into()),

@@ -1,6 +1,10 @@
 //! Open files.
 
-use super::{Outcome, attributes::shown, tree};
+use super::{
+    Outcome,
+    attributes::shown,
+    tree::{self, NewNode},
+};
 use crate::{
     caller::Caller,
     errno::Refusal,
@@ -39,7 +43,8 @@ pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outco
     let (flags, mode, _umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
     let place = (request.node, fields.name()?);
     for _ in 0..RACES_MAX {
-        match tree::make(mount, caller, place.clone(), (NodeKind::File, mode), true) {
+        let new = NewNode { is_opened: true, ..NewNode::of(NodeKind::File, mode) };
+        match tree::make(mount, caller, place.clone(), new) {
             Ok(entry) => {
                 keep(mount, entry.id, access(flags));
                 return Ok(opened(Answer::entry(&shown(mount, &entry))));
@@ -61,8 +66,11 @@ pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outco
 /// Opens what another host has made. That it is emptied, if it is to be, the kernel leaves to us here.
 fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) -> Outcome {
     let entry = tree::find(mount, caller, place.0, &place.1)?;
-    if entry.kind == NodeKind::Directory {
-        return Err(Errno::ISDIR.into());
+    match entry.kind {
+        NodeKind::File => {}
+        NodeKind::Directory => return Err(Errno::ISDIR.into()),
+        // The kernel looks the name up again, and follows a link.
+        _ => return Err(Errno::STALE.into()),
     }
     let open = begin(mount, caller, entry.id, access(flags))?;
     if flags & OFlags::TRUNC.bits() != 0

@@ -1,6 +1,10 @@
 //! Names: finding, making, removing and moving.
 
-use super::{Outcome, attributes::shown};
+use super::{
+    Outcome,
+    attributes::{described, shown},
+    special,
+};
 use crate::{
     caller::Caller,
     errno::Refusal,
@@ -10,9 +14,6 @@ use crate::{
 use rustix::io::Errno;
 use wire::control::{Entry, LookUp, MakeNode, MoveNode, NodeKind, RemoveNode};
 
-/// Kinds of nodes in a mode.
-const KIND_BITS: u32 = 0o170_000;
-const REGULAR: u32 = 0o100_000;
 /// Permission bits, with those that change whom a program runs as.
 pub(super) const PERMISSION_BITS: u32 = 0o7777;
 /// Longest name.
@@ -31,7 +32,7 @@ pub(super) fn look_up(mount: &Mount, caller: &Caller, request: &Request) -> Outc
     let name =
         request.fields().name().map_err(|errno| if errno == Errno::ILSEQ { Errno::NOENT } else { errno });
     let entry = find(mount, caller, request.node, &checked(name?)?)?;
-    Ok(Answer::entry(&shown(mount, &entry)))
+    Ok(Answer::entry(&described(mount, caller, &entry)?))
 }
 
 /// Finds a name.
@@ -43,31 +44,52 @@ pub(super) fn find(mount: &Mount, caller: &Caller, parent: u64, name: &str) -> R
 
 pub(super) fn make_node(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
-    let (mode, _device, _umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
-    if !matches!(mode & KIND_BITS, 0 | REGULAR) {
-        return Err(Errno::OPNOTSUPP.into());
-    }
-    let entry = make(mount, caller, (request.node, fields.name()?), (NodeKind::File, mode), false)?;
-    Ok(Answer::entry(&shown(mount, &entry)))
+    let (mode, device, _umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
+    let kind = NodeKind::of_mode(mode).ok_or(Errno::INVAL)?;
+    let new = NewNode { kind, mode, is_opened: false, target: special::device_text(kind, device) };
+    let entry = make(mount, caller, (request.node, fields.name()?), new)?;
+    Ok(Answer::entry(&described(mount, caller, &entry)?))
 }
 
 pub(super) fn make_directory(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
     let (mode, _umask) = (fields.u32()?, fields.u32()?);
-    let entry = make(mount, caller, (request.node, fields.name()?), (NodeKind::Directory, mode), false)?;
+    let entry = make(mount, caller, (request.node, fields.name()?), NewNode::of(NodeKind::Directory, mode))?;
     Ok(Answer::entry(&shown(mount, &entry)))
 }
 
-/// Makes a file or a directory.
+/// What is to be made.
+pub(super) struct NewNode {
+    pub(super) kind: NodeKind,
+    pub(super) mode: u32,
+    pub(super) is_opened: bool,
+    /// Of a link or a device.
+    pub(super) target: String,
+}
+
+impl NewNode {
+    pub(super) fn of(kind: NodeKind, mode: u32) -> Self {
+        Self { kind, mode, is_opened: false, target: String::new() }
+    }
+}
+
+/// Makes a node.
 pub(super) fn make(
     mount: &Mount,
     caller: &Caller,
     (parent, name): (u64, String),
-    (kind, mode): (NodeKind, u32),
-    is_opened: bool,
+    NewNode { kind, mode, is_opened, target }: NewNode,
 ) -> Result<Entry, Refusal> {
     let (parent, name, mode) = (mount.file_id(parent), checked(name)?, mode & PERMISSION_BITS);
-    mount.head.call(caller, |client| MakeNode { client, parent, name: name.clone(), kind, mode, is_opened })
+    mount.head.call(caller, |client| MakeNode {
+        client,
+        parent,
+        name: name.clone(),
+        kind,
+        mode,
+        is_opened,
+        target: target.clone(),
+    })
 }
 
 pub(super) fn remove(mount: &Mount, caller: &Caller, request: &Request, kind: NodeKind) -> Outcome {

@@ -73,7 +73,8 @@ impl Apply for StartAdoption {
         if !self.path.is_root() {
             resolve_parent(core, &context.who, &self.path)?;
             if find(core, &context.who, &self.path)?.is_some_and(|node| !node.is_directory()) {
-                return Err(Failure::exists(format!("{} is a file", self.path)).hint("use another name"));
+                return Err(Failure::exists(format!("{} exists and is not a directory", self.path))
+                    .hint("use another name"));
             }
         }
         core.store.forget_left_alone(&partition)?;

@@ -1,8 +1,8 @@
 //! The calls on user attributes.
 
 use super::{Right, require, require_owner, resolve};
-use crate::{Apply, Context, Core};
-use base::{Failure, Result};
+use crate::{Apply, Context, Core, store::Node};
+use base::{Failure, FilePath, Result};
 use wire::control::{
     ATTRIBUTES_BYTES_MAX, ATTRIBUTES_LEN_MAX, Attributes, Done, GetAttributes, SetAttributes,
 };
@@ -39,13 +39,19 @@ impl Apply for SetAttributes {
                 _ => core.store.change_attribute(node.id, change)?,
             }
         }
-        let (len, bytes) = core.store.attributes_size(node.id)?;
-        if len > ATTRIBUTES_LEN_MAX || bytes > ATTRIBUTES_BYTES_MAX {
-            let what = format!("{path} would have {len} attributes of {bytes} bytes");
-            return Err(Failure::no_space(what).hint(format!(
-                "at most {ATTRIBUTES_LEN_MAX} of {ATTRIBUTES_BYTES_MAX} bytes together are kept; put more into a file"
-            )));
-        }
+        refuse_too_many(core, &node, &path)?;
         Ok(Done {})
     }
+}
+
+/// Refuses a change that leaves a node with more attributes than are kept.
+pub(crate) fn refuse_too_many(core: &Core, node: &Node, path: &FilePath) -> Result<()> {
+    let (len, bytes) = core.store.attributes_size(node.id)?;
+    if len <= ATTRIBUTES_LEN_MAX && bytes <= ATTRIBUTES_BYTES_MAX {
+        return Ok(());
+    }
+    let what = format!("{path} would have {len} attributes of {bytes} bytes");
+    Err(Failure::no_space(what).hint(format!(
+        "at most {ATTRIBUTES_LEN_MAX} of {ATTRIBUTES_BYTES_MAX} bytes together are kept; put more into a file"
+    )))
 }

@@ -39,7 +39,7 @@ impl Apply for Stat {
             project: node.project.clone(),
             path: self.path,
         };
-        if node.is_directory() {
+        if !node.is_file() {
             return Ok(info);
         }
         for replica in node.online() {
@@ -204,7 +204,8 @@ impl Apply for Rename {
                     return Err(Failure::new(ErrorKind::IsDirectory, format!("{to} is a directory")));
                 }
                 (true, false) => {
-                    return Err(Failure::new(ErrorKind::NotDirectory, format!("{to} is a file")));
+                    let what = format!("{to} is a {}", super::kind_word(&target));
+                    return Err(Failure::new(ErrorKind::NotDirectory, what));
                 }
             }
         }
@@ -245,7 +246,7 @@ impl Apply for SetTime {
         let node = resolve(core, &context.who, &path)?;
         // As by a write, which may say any time.
         require(core, &context.who, &node, Right::Write, &path)?;
-        if node.is_directory() {
+        if !node.is_file() {
             // One to come would hide that names change until then.
             core.store.set_modified(node.id, modified.min(context.now))?;
         } else if node.is_unwritten() {

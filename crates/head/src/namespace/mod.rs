@@ -1,7 +1,7 @@
 //! Names: resolving paths, permissions, directories, renames and removals.
 
 pub(crate) mod adopt;
-mod attributes;
+pub(crate) mod attributes;
 mod calls;
 mod grants;
 mod permission;
@@ -51,8 +51,9 @@ fn walk(
     let mut names = path.names().peekable();
     while let Some(name) = names.next() {
         if !node.is_directory() {
-            let at = path_of(core, node.id)?;
-            return Err(Failure::new(ErrorKind::NotDirectory, format!("{path}: {at} is not a directory")));
+            let (at, kind) = (path_of(core, node.id)?, node.kind.as_str());
+            let what = format!("{path}: {at} is a {kind}, not a directory");
+            return Err(Failure::new(ErrorKind::NotDirectory, what));
         }
         require(core, who, &node, Right::Search, path)?;
         let child = core.store.child(node.id, name)?;
@@ -77,10 +78,18 @@ enum Step<'a> {
 /// Finds a file; a directory is refused.
 pub(crate) fn resolve_file(core: &Core, who: &Principal, path: &FilePath) -> Result<Arc<Node>> {
     let node = resolve(core, who, path)?;
-    if node.is_directory() {
-        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
-    }
+    require_file(&node, path)?;
     Ok(node)
+}
+
+/// Refuses what has no content. Links, pipes, sockets and devices mean something to hosts with a mount only.
+pub(crate) fn require_file(node: &Node, path: &FilePath) -> Result<()> {
+    match node.kind {
+        NodeKind::File => Ok(()),
+        NodeKind::Directory => Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory"))),
+        other => Err(Failure::unsupported(format!("{path} is a {}, not a file", other.as_str()))
+            .hint("use it through a mount (`bp mount`)")),
+    }
 }
 
 /// Finds the directory in which `path` is an entry.
@@ -206,7 +215,7 @@ pub(crate) fn make_parents(core: &mut Core, context: &Context, path: &FilePath) 
 }
 
 fn kind_word(node: &Node) -> &'static str {
-    if node.is_directory() { "directory" } else { "file" }
+    node.kind.as_str()
 }
 
 /// Removes a file: with its content it goes into the trash, if it has any and something is kept there.
@@ -229,6 +238,11 @@ pub(crate) fn remove_file(
         core.touch(Topic::Tape);
     }
     core.store.delete_pins(node.id)?;
+    if !node.is_file() {
+        core.store.delete_node(node.id)?;
+        core.touch(Topic::Files);
+        return Ok(Removed { bytes: 0, kept: None });
+    }
     if share::keep_for_opens(core, node)? {
         return Ok(Removed { bytes: node.size, kept: None });
     }

@@ -104,7 +104,7 @@ fn place(node: Option<&Node>, stray: &Stray) -> ObjectRole {
     let Some(node) = node else { return ObjectRole::NewFile };
     let (size, checksums) = stray.whole();
     let content = (size, Some(checksums));
-    if node.is_directory() {
+    if !node.is_file() {
         ObjectRole::None
     } else if (node.size, node.checksums) == content && goes_with(node, stray) {
         ObjectRole::Replica
@@ -358,7 +358,7 @@ fn home(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<(Arc<Node>, St
 /// Whether a file leaves its name to what was written later. Not one that is being written now.
 fn gives_way(other: &Node, stray: &Stray) -> bool {
     let is_writing = other.replicas.iter().any(|replica| replica.state == ReplicaState::Writing);
-    !other.is_directory() && !is_writing && other.generation < stray.generation()
+    other.is_file() && !is_writing && other.generation < stray.generation()
 }
 
 /// The directory of this path, made if it is missing; `None` if a file is in the way.

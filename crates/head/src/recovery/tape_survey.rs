@@ -42,7 +42,7 @@ fn meaning(
     let Some(node) = node else {
         return if is_recovering { TapeFileStatus::NewFile } else { TapeFileStatus::Obsolete };
     };
-    if node.is_directory() {
+    if !node.is_file() {
         return TapeFileStatus::Obsolete;
     }
     if (node.size, node.checksums) == (found.size, Some(found.checksums)) {

@@ -7,6 +7,7 @@
 //!
 //! Doors never see a live object: before one opens the file, its write grants are asked back and it is sealed ([`settle_for_door`]).
 
+mod attributes;
 mod grants;
 mod live;
 mod locks;

@@ -4,14 +4,15 @@ use super::{grants::recall_writers, live, opens::note_open, put, reach, session}
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
-    namespace::{Right, find, path_of, require, resolve, resolve_parent},
-    store::SharedFile,
+    namespace::{Right, find, insert, path_of, require, resolve, resolve_parent},
+    store::{Node, SharedFile},
 };
 use ::share::ClientId;
 use base::{ErrorKind, Failure, FileId, FilePath, Result};
 use wire::control::{
-    Done, Entry, GetNode, List, ListNode, Listing, LookUp, MakeNode, Mkdir, MountedNode, MoveNode, NodeKind,
-    Remove, RemoveDirectory, RemoveNode, Rename, SetMode, SetNode, SetOwner, SetTime,
+    Done, Entry, GetNode, LinkTarget, List, ListNode, Listing, LookUp, MakeNode, Mkdir, MountedNode,
+    MoveNode, NodeKind, ReadLink, Remove, RemoveDirectory, RemoveNode, Rename, SetMode, SetNode, SetOwner,
+    SetTime,
 };
 
 /// The path of a name in a directory that the session reaches.
@@ -71,7 +72,10 @@ impl Apply for MakeNode {
         if find(core, &context.who, &path)?.is_some() {
             return Err(Failure::exists(format!("{path} exists")));
         }
-        let node = crate::namespace::insert(core, context, &parent, &path, NodeKind::File, self.mode)?;
+        let node = insert(core, context, &parent, &path, self.kind, self.mode)?;
+        if !node.is_file() {
+            return made_special(core, &node, self.kind, &self.target);
+        }
         let mut made = live::place(core, (&node, None), context)?;
         made.is_committed = true;
         core.store.set_live_content(node.id, made.object, (0, context.now))?;
@@ -85,12 +89,39 @@ impl Apply for MakeNode {
     }
 }
 
+/// Longest target of a symbolic link, as on Linux.
+const TARGET_BYTES_MAX: usize = 4095;
+
+/// Gives a new link or special file what it stands for.
+fn made_special(core: &mut Core, node: &Node, kind: NodeKind, target: &str) -> Result<Entry> {
+    let has_target = matches!(kind, NodeKind::Link | NodeKind::BlockDevice | NodeKind::CharacterDevice);
+    if target.len() > TARGET_BYTES_MAX || has_target == target.is_empty() {
+        let what = format!("a {} whose target has {} bytes", kind.as_str(), target.len());
+        return Err(Failure::invalid(what)
+            .hint(format!("links and devices need 1 to {TARGET_BYTES_MAX}, others none")));
+    }
+    refuse_excess(core, node, Growth { is_new: true, bytes: 0 })?;
+    if has_target {
+        core.store.set_link(node.id, target)?;
+    }
+    Ok(core.store.node(node.id)?.map_or_else(|| node.entry(), |node| node.entry()))
+}
+
+impl Apply for ReadLink {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<LinkTarget> {
+        session(core, context, self.client)?;
+        let node = reach(core, context, self.client, self.file)?;
+        let none = || Failure::invalid(format!("{} is a {}, not a link", node.name, node.kind.as_str()));
+        Ok(LinkTarget { target: core.store.link(node.id)?.ok_or_else(none)? })
+    }
+}
+
 impl Apply for RemoveNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let path = path_in(core, context, self.client, (self.parent, &self.name))?;
         match self.kind {
             NodeKind::Directory => RemoveDirectory { path }.apply(core, context),
-            NodeKind::File => Remove { path }.apply(core, context).map(|_| Done {}),
+            _ => Remove { path }.apply(core, context).map(|_| Done {}),
         }
     }
 }

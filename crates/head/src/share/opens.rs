@@ -3,22 +3,20 @@
 use super::{live, put, reach, session, shared_file};
 use crate::{
     Apply, Context, Core, Topic,
-    namespace::{Right, path_of, require},
+    namespace::{Right, path_of, require, require_file},
     pool::drop_content,
     store::{Node, Opens, SharedFile},
 };
 use ::share::ClientId;
-use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use base::{FileId, FilePath, Result};
 use wire::control::{CloseNode, Done, OpenNode};
 
 impl Apply for OpenNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         session(core, context, self.client)?;
         let node = reach(core, context, self.client, self.file)?;
-        if node.is_directory() {
-            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", node.name)));
-        }
         let path = shown_path(core, &node)?;
+        require_file(&node, &path)?;
         for right in [self.is_read.then_some(Right::Read), self.is_write.then_some(Right::Write)] {
             right.map_or(Ok(()), |right| require(core, &context.who, &node, right, &path))?;
         }

@@ -121,6 +121,10 @@ macro_rules! for_each_call {
                 pending |reply| reply.entry.is_none();
             ListNode => Listing, "list_node", People, Head, Reads, ["directory"];
             MakeNode => Entry, "make_node", People, Head, Changes, ["parent", "name"];
+            ReadLink => LinkTarget, "read_link", People, Head, Reads, ["file"];
+            DescribeNode => FileInfo, "describe_node", People, Head, Reads, ["file"];
+            GetNodeAttributes => Attributes, "get_node_attributes", People, Head, Reads, ["file"];
+            SetNodeAttribute => Done, "set_node_attribute", People, Head, Changes, ["file"];
             RemoveNode => Done, "remove_node", People, Head, Changes, ["parent", "name"];
             MoveNode => Done, "move_node", People, Head, Changes, ["name", "to_name"];
             SetNode => Entry, "set_node", People, Head, Changes, ["file", "mode"];

@@ -3,7 +3,7 @@
 //! Mounts name files by number, as kernels do: a file keeps its number when it is renamed. Every call is checked as if it had come
 //! with a path: each directory above must allow search.
 
-use crate::control::{Entry, NodeKind};
+use crate::control::{AttributeChange, Entry, NodeKind};
 use base::{ByteRange, FileId, FilePath, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use share::{ClientId, Generation, LockMode, LockOwner, Mode, RequestId};
@@ -97,7 +97,7 @@ pub struct ListNode {
     pub after: String,
 }
 
-/// Makes an empty file or a directory.
+/// Makes an empty file, a directory, a link or a special file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MakeNode {
     /// The session.
@@ -112,6 +112,56 @@ pub struct MakeNode {
     pub mode: u32,
     /// Of a file: it is opened for writing, too, as by [`OpenNode`].
     pub is_opened: bool,
+    /// Of a symbolic link: where it leads; of a device: its number, `MAJOR:MINOR`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub target: String,
+}
+
+/// Asks where a symbolic link leads, or which device a special file is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReadLink {
+    /// The session.
+    pub client: ClientId,
+    /// The link.
+    pub file: FileId,
+}
+
+/// The answer to [`ReadLink`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkTarget {
+    /// As [`MakeNode::target`].
+    pub target: String,
+}
+
+/// Asks for all that is known of a node, as [`crate::control::Stat`] does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DescribeNode {
+    /// The session.
+    pub client: ClientId,
+    /// The node.
+    pub file: FileId,
+}
+
+/// Asks for the user attributes of a node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetNodeAttributes {
+    /// The session.
+    pub client: ClientId,
+    /// The node.
+    pub file: FileId,
+}
+
+/// Sets or removes a user attribute of a node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetNodeAttribute {
+    /// The session.
+    pub client: ClientId,
+    /// The node.
+    pub file: FileId,
+    /// The name, and the value that it gets; `None` removes it.
+    pub change: AttributeChange,
+    /// Whether it must be there already (`true`) or must not (`false`).
+    pub must_exist: Option<bool>,
 }
 
 /// Removes a file or an empty directory. A file that a mount has open loses its name only.

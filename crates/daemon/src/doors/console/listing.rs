@@ -90,8 +90,10 @@ fn row(path: &FilePath, entry: &Entry) -> Markup {
             td.name {
                 @if is_directory {
                     a.directory href={ (target) "/" } { (entry.name) "/" }
-                } @else {
+                } @else if entry.kind == NodeKind::File {
                     a href=(target) { (entry.name) }
+                } @else {
+                    (entry.name) " (" (entry.kind.as_str()) ")"
                 }
             }
             td.n { @if !is_directory { span title={ (entry.size) " bytes" } { (human_bytes(entry.size)) } } }

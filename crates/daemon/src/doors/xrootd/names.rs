@@ -100,6 +100,7 @@ impl RootDoor {
                 Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory: it has no checksum"))
             }
             NodeKind::File => Failure::locked(format!("{path} is being written: it has no checksum yet")),
+            other => Failure::unsupported(format!("{path} is a {}: it has no checksum", other.as_str())),
         })?;
         let algorithm = DigestAlgorithm::by_xrootd_name(kind).ok_or_else(|| {
             Failure::unsupported(format!("checksum {kind} is not offered here"))
@@ -157,6 +158,8 @@ pub(super) fn stat_of(who: &Principal, entry: &Entry) -> StatInfo {
     }
     if entry.kind == NodeKind::Directory {
         flags = flags | StatFlags::DIRECTORY;
+    } else if entry.kind != NodeKind::File {
+        flags = flags | StatFlags::OTHER;
     }
     // Whoever permissions do not bind still cannot run what nobody can.
     if rights & 1 != 0 && (entry.kind == NodeKind::Directory || entry.mode & 0o111 != 0) {

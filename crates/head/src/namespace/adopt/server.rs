@@ -94,11 +94,10 @@ fn place(
         refuse_reserved(path)?;
         return make(core, (partition, &parent), entry, context.now);
     };
-    match (entry.kind, node.is_directory()) {
-        (NodeKind::Directory, true) => Ok(AdoptionPlace::Directory),
-        (NodeKind::Directory, false) => Err(Failure::exists(format!("{path} exists, a file"))),
-        (NodeKind::File, true) => Err(Failure::exists(format!("{path} exists, a directory"))),
-        (NodeKind::File, false) => known(partition, &node, path),
+    match (entry.kind, node.kind) {
+        (NodeKind::Directory, NodeKind::Directory) => Ok(AdoptionPlace::Directory),
+        (NodeKind::File, NodeKind::File) => known(partition, &node, path),
+        (_, other) => Err(Failure::exists(format!("{path} exists, a {}", other.as_str()))),
     }
 }
 

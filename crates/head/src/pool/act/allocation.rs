@@ -6,7 +6,7 @@
 use crate::{
     Apply, Context, Core, Topic,
     account::{Growth, refuse_excess},
-    namespace::{find, insert, make_parents, resolve_parent},
+    namespace::{find, insert, make_parents, require_file, resolve_parent},
     pool::{
         Reserve,
         act::{
@@ -226,9 +226,7 @@ fn again(
 
 /// What is there already, with its content.
 fn written(core: &Core, path: &FilePath, node: &Node) -> Result<Allocation> {
-    if node.is_directory() {
-        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
-    }
+    require_file(node, path)?;
     if node.is_unwritten() {
         return Err(Failure::locked(format!("{path} is being written by another client"))
             .hint("try again when that writer has closed it"));

@@ -22,7 +22,7 @@ use crate::{
     account::{self, Growth, refuse_excess},
     batch,
     hosts::presence,
-    namespace::{Right, find, insert, make_parents, path_of, require, resolve_parent},
+    namespace::{Right, find, insert, make_parents, path_of, require, require_file, resolve_parent},
     share,
     store::{NewContent, Node, Replica, ReplicaState},
     trash,
@@ -191,9 +191,7 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
         }
         return Ok(None);
     };
-    if node.is_directory() {
-        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
-    }
+    require_file(&node, path)?;
     let held = FileReservation::of(&node);
     if open.disposition == Disposition::Update && held.is_some() {
         // As without the reservation: who goes on with a write that was cut off must not begin in the middle.

@@ -6,7 +6,6 @@ use crate::store::{
     engine::{Cell, Engine, Rows, Table, ToCell},
     rows::pool::partitions::Partition,
 };
-use wire::control::NodeKind;
 
 static NODE: Table = Table {
     name: "node",
@@ -52,16 +51,21 @@ static REPLICA: Table = Table {
 };
 static REMOVAL: Table = Table { name: "removal", columns: &["object", "partition", "size"] };
 
+/// The type of what is neither file nor directory.
+fn special_bits(node: &Node) -> u32 {
+    if node.is_directory() || node.is_file() { 0 } else { node.kind.type_bits() }
+}
+
 fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
     let sums = node.checksums.as_ref();
     rows.push([
         Cell::id(node.id.0),
         Cell::id(node.parent.0),
         node.name.cell(),
-        Cell::Text(if node.kind == NodeKind::Directory { "directory" } else { "file" }),
+        Cell::Text(if node.is_directory() { "directory" } else { "file" }),
         node.owner.cell(),
         node.group.cell(),
-        Cell::Integer(node.mode.into()),
+        Cell::Integer((node.mode | special_bits(node)).into()),
         node.size.cell(),
         Cell::Integer(node.modified.0),
         sums.map_or(Cell::Null, |sums| Cell::Integer(sums.adler32.0.into())),

@@ -1,5 +1,9 @@
 //! The embedded engine: one file, write-ahead log, full sync.
 
+mod schema;
+
+pub(super) use schema::MIGRATIONS;
+
 use super::{
     super::{StoreError, StoreResult},
     Cell, Cells, Engine, Row, Rows, Shape, Table,
@@ -14,40 +18,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// Schema changes in order; the database's `user_version` counts those that were applied.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/0001.sql"),
-    include_str!("../migrations/0002.sql"),
-    include_str!("../migrations/0003.sql"),
-    include_str!("../migrations/0004.sql"),
-    include_str!("../migrations/0005.sql"),
-    include_str!("../migrations/0006.sql"),
-    include_str!("../migrations/0007.sql"),
-    include_str!("../migrations/0008.sql"),
-    include_str!("../migrations/0009.sql"),
-    include_str!("../migrations/0010.sql"),
-    include_str!("../migrations/0011.sql"),
-    include_str!("../migrations/0013.sql"),
-    include_str!("../migrations/0014.sql"),
-    include_str!("../migrations/0015.sql"),
-    include_str!("../migrations/0016.sql"),
-    include_str!("../migrations/0017.sql"),
-    include_str!("../migrations/0018.sql"),
-    include_str!("../migrations/0019.sql"),
-    include_str!("../migrations/0020.sql"),
-    include_str!("../migrations/0021.sql"),
-    include_str!("../migrations/0022.sql"),
-    include_str!("../migrations/0023.sql"),
-    include_str!("../migrations/0024.sql"),
-    include_str!("../migrations/0025.sql"),
-    include_str!("../migrations/0026.sql"),
-    include_str!("../migrations/0027.sql"),
-    include_str!("../migrations/0028.sql"),
-    include_str!("../migrations/0029.sql"),
-    include_str!("../migrations/0030.sql"),
-    include_str!("../migrations/0031.sql"),
-];
 
 /// Least memory for pages: what a statement needs at once.
 const PAGES_KIB_MIN: usize = 1 << 10;

@@ -27,6 +27,9 @@ impl Census {
         if node.kind == NodeKind::Directory {
             return Self { directories: 1, ..Self::default() };
         }
+        if !node.is_file() {
+            return Self::default();
+        }
         let is_online = node.is_online();
         Self {
             files: 1,

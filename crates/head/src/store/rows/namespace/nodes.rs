@@ -6,7 +6,7 @@ use crate::store::{Replica, ReplicaState, Store, StoreResult, cache::pending::Na
 use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use std::{collections::HashSet, sync::Arc};
 use wire::{
-    control::{Coding, Entry, FileState, NodeKind},
+    control::{Coding, Entry, FileState, NodeKind, TYPE_BITS},
     media::object::Holder,
 };
 
@@ -65,6 +65,11 @@ impl Node {
 
     pub(crate) fn is_directory(&self) -> bool {
         self.kind == NodeKind::Directory
+    }
+
+    /// Whether it has content: a link or a device has none.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == NodeKind::File
     }
 
     /// Whether it changes in place: what it has lies in a live object.
@@ -152,7 +157,7 @@ impl Node {
             modified: self.modified,
             source_modified: self.source_modified,
             checksums: self.checksums,
-            state: (!self.is_directory()).then(|| self.state()),
+            state: self.is_file().then(|| self.state()),
         }
     }
 }
@@ -192,10 +197,10 @@ pub(in crate::store) fn node(row: &Row<'_>) -> StoreResult<Node> {
         id: FileId(row.get(0)?),
         parent: FileId(row.get(1)?),
         name: row.get(2)?,
-        kind: word(row, 3)?,
+        kind: kind(row, 3, 6)?,
         owner: row.get(4)?,
         group: row.get(5)?,
-        mode: row.get(6)?,
+        mode: row.get::<u32>(6)? & !TYPE_BITS,
         size: row.get(7)?,
         modified: Timestamp(row.get(8)?),
         checksums: sums(row, 9)?,
@@ -212,14 +217,14 @@ pub(in crate::store) fn node(row: &Row<'_>) -> StoreResult<Node> {
 /// An entry of a listing, without where its bytes are: that is read for many at once.
 fn entry(row: &Row<'_>) -> StoreResult<Entry> {
     let checksums = sums(row, 8)?;
-    let kind = word(row, 2)?;
+    let kind = kind(row, 2, 5)?;
     Ok(Entry {
         id: FileId(row.get(0)?),
         name: row.get(1)?,
         kind,
         owner: row.get(3)?,
         group: row.get(4)?,
-        mode: row.get(5)?,
+        mode: row.get::<u32>(5)? & !TYPE_BITS,
         size: row.get(6)?,
         modified: Timestamp(row.get(7)?),
         source_modified: row.get::<Option<i64>>(10)?.map(Timestamp),
@@ -229,6 +234,14 @@ fn entry(row: &Row<'_>) -> StoreResult<Entry> {
             _ => file_state(checksums.is_some(), false, false),
         }),
     })
+}
+
+/// What a node is: the column says directory or file, the mode of what is neither says what it is.
+fn kind(row: &Row<'_>, column: usize, mode: usize) -> StoreResult<NodeKind> {
+    match word(row, column)? {
+        NodeKind::File => Ok(NodeKind::of_mode(row.get(mode)?).unwrap_or(NodeKind::File)),
+        kind => Ok(kind),
+    }
 }
 
 /// Both checksums of a content, if there is one.
@@ -280,7 +293,7 @@ impl Store {
 
     /// Adds the replicas to a node that was read just now, and remembers it.
     fn complete(&self, mut node: Node) -> StoreResult<Arc<Node>> {
-        if !node.is_directory() {
+        if node.is_file() {
             node.replicas = self.read_replicas(node.id)?;
         }
         let node = Arc::new(node);

@@ -64,6 +64,9 @@ impl AccountUsage {
         if node.kind == NodeKind::Directory {
             return Self::default();
         }
+        if !node.is_file() {
+            return Self { files: 1, ..Self::default() };
+        }
         // Room for mirrors may be reserved beside it: a file counts once.
         let coming = node
             .replicas

@@ -135,6 +135,7 @@ impl Store {
             self.note_names_changed(parent)?;
         }
         self.delete_grants(id)?;
+        self.delete_link(id)?;
         self.delete_attributes(id)
     }
 }
