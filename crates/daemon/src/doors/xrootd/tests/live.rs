@@ -25,7 +25,15 @@ impl Doors {
 
     fn make(&self, client: ClientId) -> FileId {
         let (name, kind) = ("f".to_owned(), NodeKind::File);
-        let make = MakeNode { client, parent: FileId(1), name, kind, mode: 0o644, is_opened: true };
+        let make = MakeNode {
+            client,
+            parent: FileId(1),
+            name,
+            kind,
+            mode: 0o644,
+            is_opened: true,
+            target: String::new(),
+        };
         self.ask(make).unwrap().id
     }
 
