@@ -3,8 +3,14 @@
 //! Mounts name files by number, as kernels do: a file keeps its number when it is renamed. Every call is checked as if it had come
 //! with a path: each directory above must allow search.
 
-use crate::control::{AttributeChange, Entry, NodeKind};
+mod nodes;
+
+use crate::control::Entry;
 use base::{ByteRange, FileId, FilePath, Millis, Timestamp};
+pub use nodes::{
+    DescribeNode, GetNode, GetNodeAttributes, LinkTarget, ListNode, LookUp, MakeNode, MountedNode, MoveNode,
+    ReadLink, RemoveNode, SetNode, SetNodeAttribute,
+};
 use serde::{Deserialize, Serialize};
 use share::{ClientId, Generation, LockMode, LockOwner, Mode, RequestId};
 use std::fmt;
@@ -57,158 +63,6 @@ pub struct Recall {
 pub struct Recalls {
     /// In the order of their files.
     pub recalls: Vec<Recall>,
-}
-
-/// A file or directory as a mount sees it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct MountedNode {
-    /// What it is. Its size and time are those of its last commit. `None`: another client has to commit what it has written first.
-    pub entry: Option<Entry>,
-}
-
-/// Finds a name in a directory.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LookUp {
-    /// The session.
-    pub client: ClientId,
-    /// The directory.
-    pub parent: FileId,
-    /// The name.
-    pub name: String,
-}
-
-/// Describes a node.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct GetNode {
-    /// The session.
-    pub client: ClientId,
-    /// The node.
-    pub file: FileId,
-}
-
-/// Lists a directory, as [`crate::control::List`] does.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ListNode {
-    /// The session.
-    pub client: ClientId,
-    /// The directory.
-    pub directory: FileId,
-    /// Entries after this name.
-    pub after: String,
-}
-
-/// Makes an empty file, a directory, a link or a special file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct MakeNode {
-    /// The session.
-    pub client: ClientId,
-    /// Where.
-    pub parent: FileId,
-    /// Its name.
-    pub name: String,
-    /// What.
-    pub kind: NodeKind,
-    /// Its permission bits.
-    pub mode: u32,
-    /// Of a file: it is opened for writing, too, as by [`OpenNode`].
-    pub is_opened: bool,
-    /// Of a symbolic link: where it leads; of a device: its number, `MAJOR:MINOR`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub target: String,
-}
-
-/// Asks where a symbolic link leads, or which device a special file is.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ReadLink {
-    /// The session.
-    pub client: ClientId,
-    /// The link.
-    pub file: FileId,
-}
-
-/// The answer to [`ReadLink`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LinkTarget {
-    /// As [`MakeNode::target`].
-    pub target: String,
-}
-
-/// Asks for all that is known of a node, as [`crate::control::Stat`] does.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct DescribeNode {
-    /// The session.
-    pub client: ClientId,
-    /// The node.
-    pub file: FileId,
-}
-
-/// Asks for the user attributes of a node.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct GetNodeAttributes {
-    /// The session.
-    pub client: ClientId,
-    /// The node.
-    pub file: FileId,
-}
-
-/// Sets or removes a user attribute of a node.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SetNodeAttribute {
-    /// The session.
-    pub client: ClientId,
-    /// The node.
-    pub file: FileId,
-    /// The name, and the value that it gets; `None` removes it.
-    pub change: AttributeChange,
-    /// Whether it must be there already (`true`) or must not (`false`).
-    pub must_exist: Option<bool>,
-}
-
-/// Removes a file or an empty directory. A file that a mount has open loses its name only.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RemoveNode {
-    /// The session.
-    pub client: ClientId,
-    /// The directory.
-    pub parent: FileId,
-    /// The name.
-    pub name: String,
-    /// What it must be.
-    pub kind: NodeKind,
-}
-
-/// Moves a node to another name, which is replaced unless that is forbidden.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct MoveNode {
-    /// The session.
-    pub client: ClientId,
-    /// The directory.
-    pub parent: FileId,
-    /// The name.
-    pub name: String,
-    /// The new directory.
-    pub to_parent: FileId,
-    /// The new name.
-    pub to_name: String,
-    /// Refuses if the new name exists.
-    pub is_new: bool,
-}
-
-/// Changes mode, owner, group or time of a node. The size is changed under a grant.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SetNode {
-    /// The session.
-    pub client: ClientId,
-    /// The node.
-    pub file: FileId,
-    /// New permission bits.
-    pub mode: Option<u32>,
-    /// New owner.
-    pub owner: Option<String>,
-    /// New group.
-    pub group: Option<String>,
-    /// New time of the content.
-    pub modified: Option<Timestamp>,
 }
 
 /// Notes that a mount has a file open: it stays after its name is removed. Permissions are checked here, once.
