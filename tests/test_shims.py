@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -121,6 +122,51 @@ def test_an_array_has_elements(shims: Shims) -> None:
     assert rows == ["1_0|1|COMPLETED", "1_2|2|COMPLETED", "1_4|3|COMPLETED"]
 
 
+def test_waiting_jobs_are_held_released_and_cancelled(shims: Shims) -> None:
+    held = shims.sbatch("-H", "-J", "held", "--wrap", "true")
+    array = shims.sbatch("-H", "-a", "1-3", "-J", "arr", "--wrap", "true")
+    after = shims.sbatch("-d", f"afterok:{held}", "-J", "after", "--wrap", "true")
+    table = shims("squeue", "-h", "-o", "%i|%T|%r|%E", "-S", "i").out.splitlines()
+    assert table == [
+        f"{held}|PENDING|JobHeldUser|(null)",
+        f"{array}_[1-3]|PENDING|JobHeldUser|(null)",
+        f"{after}|PENDING|Dependency|afterok:{held}(unfulfilled)",
+    ]
+    assert len(shims("squeue", "-h", "-r", "-n", "arr").out.splitlines()) == 3
+    shims("scancel", f"{array}_2")
+    assert shims("squeue", "-h", "-j", array, "-o", "%i").out.split() == [f"{array}_[1,3]"]
+    shims("scancel", "-n", "arr")
+    shims("scontrol", "release", held)
+    shims.wait_states(after, "COMPLETED")
+    assert shims("squeue", "-h").out == ""
+    states = shims("sacct", "-nPX", "-j", array, "-o", "state").out.split("\n")
+    assert states == ["CANCELLED by 0"] * 3 + [""]
+
+
+def test_refusals_are_those_of_slurm(shims: Shims) -> None:
+    shims.wait("its worker is there", lambda: bool(shims.facility.status()["workers"]))
+    for program, words, code, text in [
+        ("sbatch", ["-p", "nope", "--wrap", "true"], 1, "sbatch: error: invalid partition specified: nope"),
+        ("sbatch", ["--nope"], 255, "sbatch: unrecognized option '--nope'\nTry \"sbatch --help\" for more information"),
+        ("sbatch", ["-t", "x", "--wrap", "true"], 1, "sbatch: error: Invalid --time specification"),
+        ("sbatch", ["/nonexistent"], 1, "sbatch: error: Unable to open file /nonexistent"),
+        ("sbatch", ["-c", "99", "--wrap", "true"], 1, "sbatch: error: Batch job submission failed: "),
+        ("squeue", ["-j", "99"], 1, "slurm_load_jobs error: Invalid job id specified"),
+        ("squeue", ["-t", "bogus"], 1, "squeue: error: Invalid job state specified: bogus"),
+        ("sacct", ["-o", "nope"], 1, 'sacct: error: Invalid field requested: "nope"'),
+        ("sacct", ["-j", "abc"], 1, "sacct: fatal: Bad job/step specified: abc"),
+        ("scancel", [], 1, "scancel: error: No job identification provided"),
+        ("scancel", ["-s", "NOPE", "1"], 1, "Unknown job signal: NOPE"),
+        ("scontrol", ["show", "partition", "nope"], 1, "Partition nope not found"),
+        ("scontrol", ["hold", "99"], 1, "Invalid job id specified for job 99"),
+    ]:
+        outcome = shims(program, *words, check=False)
+        assert (outcome.code, outcome.out) == (code, ""), outcome
+        assert outcome.err.startswith(text), outcome
+    assert shims("scancel", "99").text == ""
+    assert shims("sacct", "-nX", "-j", "99").text == ""
+
+
 def test_nodes_and_partitions(shims: Shims) -> None:
     shims.wait("its worker is there", lambda: bool(shims.facility.status()["workers"]))
     (worker,) = shims.facility.status()["workers"]
@@ -141,6 +187,30 @@ def test_srun_outside_of_a_job_is_a_job(shims: Shims) -> None:
     outcome = shims("srun", "sh", "-c", "echo out; echo err >&2; exit 4", check=False)
     assert (outcome.code, outcome.out) == (4, "out\n"), outcome
     assert "err\n" in outcome.err
+
+
+def test_posix_commands_submit_show_and_change(shims: Shims) -> None:
+    (shims.work / "job.sh").write_text(
+        "#PBS -N named -l walltime=60\necho $PBS_JOBID in $PBS_O_WORKDIR\necho err >&2\n"
+    )
+    job = shims("qsub", "-h", "job.sh").out.strip()
+    assert job == "1.backplane"
+    assert shims("qstat", job).out.splitlines()[2].split() == [job, "named", "root", "0", "H", "batch"]
+    assert "    Hold_Types = u" in shims("qstat", "-f", job).out.splitlines()
+    assert shims("qselect", "-s", "H").out.split() == [job]
+    shims("qalter", "-N", "other", job)
+    shims("qrls", job)
+    shims.wait_states("1", "COMPLETED")
+    assert (shims.work / "other.o1").read_text() == f"1 in {shims.work}\n"
+    assert (shims.work / "other.e1").read_text() == "err\n"
+    gone = shims("qstat", job, check=False)
+    assert (gone.code, "Job has finished" in gone.err) == (35, True), gone
+    assert "    Exit_status = 0" in shims("qstat", "-x", "-f", job).out.splitlines()
+    unknown = shims("qdel", "99.backplane", check=False)
+    assert (unknown.code, unknown.err) == (153, "qdel: Unknown Job Id 99.backplane\n")
+    assert shims("qsub", "-", stdin="true\n").out == "2.backplane\n"
+    assert "batch" in shims("qstat", "-Q").out
+    assert "Not enforced anywhere" in shims("qlimit").out
 
 
 def test_a_submission_waits_for_a_facility_that_restarts(shims: Shims) -> None:
@@ -240,6 +310,23 @@ def test_snakemake_runs_a_workflow_through_a_restart(shims: Shims) -> None:
     assert (shims.work / "sum").read_text().split() == [str(n) for n in range(6)], log.read_text()
 
 
+def test_simple_slurm_submits_and_lists(shims: Shims) -> None:
+    pytest.importorskip("simple_slurm")
+    program = """
+        from simple_slurm import Slurm
+
+        slurm = Slurm(array=range(3), cpus_per_task=1, job_name="simple", output="simple-%A_%a", hold=True)
+        slurm.add_cmd("echo $SLURM_ARRAY_TASK_ID")
+        job = slurm.sbatch(verbose=False)
+        slurm.squeue.output_format = '"%A","%j","%t"'
+        slurm.squeue.update_squeue()
+        print(job, sorted({row["NAME"] for row in slurm.squeue.jobs.values()}))
+        slurm.scancel.cancel_job(job)
+        """
+    assert python(shims, program).out.splitlines() == ["1 ['simple']"]
+    assert json.loads(shims("squeue", "--json").out)["jobs"] == []
+
+
 # Beside a real Slurm, where one runs: SLURM_CONF and PATH say where
 
 Commands = Callable[..., Outcome]
@@ -276,3 +363,49 @@ def test_headings_are_those_of_a_real_slurm(shims: Shims, real: Commands) -> Non
     ]:
         heading = shims(*words).out.splitlines()[0]
         assert heading.rstrip() == real(*words).out.splitlines()[0].rstrip(), words
+
+
+def test_the_same_jobs_look_the_same_in_a_real_slurm(shims: Shims, real: Commands) -> None:
+    shims.work.joinpath("seven.sh").write_text("#!/bin/sh\n#SBATCH -t 7 --mem=50\nexit $1\n")
+    jobs: dict[str, tuple[str, ...]] = {
+        "long": ("-t", "10", "--wrap", "sleep 1000"),
+        "code": ("seven.sh", "7"),
+        "signal": ("-t", "5", "--wrap", "kill -9 $$"),
+        "ok": ("-t", "1-2:3:4", "--comment", "some words", "--wrap", "true"),
+        "held": ("-H", "-a", "0-3,7", "--mem", "2G", "-t", "90", "--wrap", "true"),
+        "later": ("-t", "5", "--begin", "now+1hour", "--wrap", "true"),
+        "array": ("-t", "5", "-a", "1-2", "--wrap", "exit $SLURM_ARRAY_TASK_ID"),
+    }
+    # The real one remembers the jobs of other runs of this test.
+    names = [f"{shims.work.parent.name}-{name}" for name in jobs]
+    for name, words in zip(names, jobs.values(), strict=True):
+        is_short = name.endswith(("code", "signal", "ok", "array"))
+        wait = ("--wait",) if is_short else ()
+        codes = [ask("sbatch", *wait, "-o", "/dev/null", "-J", name, *words, check=False).code for ask in (real, shims)]
+        # Of a signal that ended a job the real one tells nothing but that.
+        assert codes[0] == codes[1] or name.endswith("signal"), (name, codes)
+    waiting = "%j|%T|%t|%r|%K|%l|%m|%E|%D|%k|%u|%q"
+    ended = "jobname%99,state,exitcode,alloccpus,ncpus,nnodes,derivedexitcode,user"
+    of_these = ("--name", ",".join(names))
+    questions = [
+        ("squeue", "-h", "-t", "PD", "-S", "j", "-o", waiting, *of_these),
+        ("squeue", "-h", "-r", "-t", "PD", "-o", "%j|%K|%T|%r", *of_these),
+        ("squeue", "-h", "-t", "R", "-o", "%j|%T|%K|%l|%C", *of_these),
+        ("sacct", "-nPX", "-s", "CD,F", "-S", "now-1hour", "-E", "now", "-o", ended, *of_these),
+    ]
+
+    def lines(ask: Commands, words: tuple[str, ...]) -> list[str]:
+        return sorted(ask(*words).out.splitlines())
+
+    def are_alike() -> bool:
+        return all(lines(shims, words) == lines(real, words) for words in questions)
+
+    try:
+        shims.facility.wait_until("both show the same", are_alike, deadline=20)
+    except pytest.fail.Exception:
+        for words in questions:
+            assert lines(shims, words) == lines(real, words), words
+        raise
+    finally:
+        for name in names:
+            real("scancel", "-n", name, check=False)
