@@ -452,3 +452,16 @@ fn a_large_array_is_stored_once_and_waits_for_nothing() {
     let listed = world.user(Jobs { active_only: true, ..Jobs::default() }).unwrap().jobs;
     assert_eq!(listed[0].elements.as_ref().unwrap().count, 100_000);
 }
+
+#[test]
+fn a_brief_list_leaves_out_what_is_long() {
+    let mut world = world();
+    let environment = [("X".to_owned(), "1".to_owned())].into();
+    let id = submit(&mut world, JobSpec { script: Some("#!/bin/sh".to_owned()), environment, ..spec() });
+    let shown = |world: &mut World, brief| {
+        world.call(user("ann"), Jobs { ids: vec![id], brief, ..Jobs::default() }).unwrap().jobs.remove(0).spec
+    };
+    let (whole, brief) = (shown(&mut world, false), shown(&mut world, true));
+    assert_eq!((whole.script.as_deref(), whole.environment.len()), (Some("#!/bin/sh"), 1));
+    assert_eq!((brief.script.as_deref(), brief.environment.len(), brief.name), (Some(""), 0, whole.name));
+}

@@ -64,9 +64,18 @@ pub(crate) fn is_in(filter: &JobFilter, job: &JobInfo) -> bool {
         && one(&filter.queues, &job.queue)
 }
 
-/// All jobs and elements of a selection; empty if there is no such job.
+/// All jobs and elements of a selection, without what is long; empty if there is no such job.
 pub(crate) fn of(shim: &mut Shim, select: &[JobSelection]) -> Result<Vec<JobInfo>> {
-    let call = Jobs { select: select.to_vec(), elements: true, limit: Some(LIMIT), ..Jobs::default() };
+    named(shim, select, true)
+}
+
+/// The same with scripts and environments.
+pub(crate) fn whole(shim: &mut Shim, select: &[JobSelection]) -> Result<Vec<JobInfo>> {
+    named(shim, select, false)
+}
+
+fn named(shim: &mut Shim, select: &[JobSelection], brief: bool) -> Result<Vec<JobInfo>> {
+    let call = Jobs { select: select.to_vec(), elements: true, brief, limit: Some(LIMIT), ..Jobs::default() };
     match list(shim, call) {
         Err(failure) if failure.kind == ErrorKind::NotFound => Ok(Vec::new()),
         found => found,

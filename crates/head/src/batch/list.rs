@@ -16,7 +16,7 @@ const LIST_BOUND: usize = 100_000;
 /// Entries of which each says why it waits: for more, those that wait for a slot share their reason with the first.
 const REASONS_MAX: usize = 1000;
 
-fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInfo>> {
+fn infos(core: &Core, rows: Vec<JobRow>, context: &Context, is_brief: bool) -> Result<Vec<JobInfo>> {
     let (slots, is_one) = (slots_text(core, context.now)?, rows.len() == 1);
     let mut infos = Vec::with_capacity(rows.len());
     for (at, row) in rows.into_iter().enumerate() {
@@ -30,7 +30,8 @@ fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInf
         }
         let mut info = row.info(reason);
         info.waits_for = cause;
-        infos.push(if is_owner(&row, context) { info } else { without_environment(info) });
+        let info = if is_owner(&row, context) { info } else { without_environment(info) };
+        infos.push(if is_brief { briefly(info) } else { info });
     }
     Ok(infos)
 }
@@ -51,6 +52,14 @@ pub(super) fn is_owner(job: &JobRow, context: &Context) -> bool {
 pub(crate) fn without_environment(mut info: JobInfo) -> JobInfo {
     info.spec.environment.clear();
     info.spec.script = info.spec.script.map(|_| String::new());
+    info
+}
+
+/// A job without what is long.
+fn briefly(info: JobInfo) -> JobInfo {
+    let mut info = without_environment(info);
+    info.spec.inputs.clear();
+    info.spec.outputs.clear();
     info
 }
 
@@ -111,7 +120,7 @@ impl Apply for Jobs {
         };
         let is_cut = rows.len() > limit;
         rows.truncate(limit);
-        let mut jobs = infos(core, rows, context)?;
+        let mut jobs = infos(core, rows, context, self.brief)?;
         if !self.elements {
             jobs = jobs.into_iter().map(|info| as_array(core, info)).collect::<Result<_>>()?;
         }
@@ -131,7 +140,7 @@ fn named(core: &Core, call: &Jobs, context: &Context) -> Result<JobList> {
         };
         let is_array = selection.indices.is_empty() && !call.elements;
         let rows: Result<Vec<_>> = ids.iter().take(LIST_BOUND).map(|id| known(core, *id)).collect();
-        for info in infos(core, rows?, context)? {
+        for info in infos(core, rows?, context, call.brief)? {
             let is_first = info.array.is_some_and(|element| element.array == info.id);
             jobs.push(if is_array && is_first { as_array(core, info)? } else { info });
         }
@@ -157,7 +166,7 @@ impl Apply for AwaitJobs {
                 rows.push(known(core, id)?);
             }
         }
-        let jobs = infos(core, rows, context)?;
+        let jobs = infos(core, rows, context, false)?;
         for job in jobs.iter().filter(|job| !job.state.is_over()) {
             core.awaits(Awaited::Job(job.id));
         }

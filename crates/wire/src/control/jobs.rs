@@ -243,6 +243,9 @@ pub struct Jobs {
     /// Each element of an array by itself; else an array is one entry.
     #[serde(default)]
     pub elements: bool,
+    /// Without scripts, environments, inputs and outputs, which are most of the reply where jobs are many.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brief: bool,
     /// Most entries; none: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,

@@ -33,8 +33,14 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         ..JobFilter::default()
     };
     let is_active = !parsed.has("x") && !parsed.has("H");
-    let call =
-        Jobs { active_only: is_active, elements: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() };
+    let call = Jobs {
+        active_only: is_active,
+        elements: true,
+        brief: true,
+        limit: Some(jobs::LIMIT),
+        filter,
+        ..Jobs::default()
+    };
     for job in jobs::list(shim, call)? {
         match is_meant(&job, &parsed, &site) {
             Ok(true) => shim.line(id::shown(&job))?,

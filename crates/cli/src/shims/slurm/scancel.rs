@@ -109,7 +109,8 @@ fn filtered(
         // Of others nobody ends jobs without naming them.
         filter.owners.push(shim.context.user().to_owned());
     }
-    let call = Jobs { select, elements: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() };
+    let call =
+        Jobs { select, elements: true, brief: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() };
     let accounts = parsed.list("account");
     let nodes = super::hostlist::expanded(&parsed.list("nodelist").join(",")).unwrap_or_default();
     let is_meant = |job: &&JobInfo| {

@@ -51,8 +51,14 @@ fn found(shim: &mut Shim, parsed: &Parsed) -> Run<Result<(Vec<JobInfo>, u8), u8>
     let with_over = parsed.has("x") || parsed.has("H");
     let users = parsed.list("u").into_iter().map(|user| user.split('@').next().unwrap_or(user).to_owned());
     let filter = JobFilter { owners: users.collect(), ..JobFilter::default() };
-    let all =
-        Jobs { active_only: !with_over, elements: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() };
+    let all = Jobs {
+        active_only: !with_over,
+        elements: true,
+        brief: true,
+        limit: Some(jobs::LIMIT),
+        filter,
+        ..Jobs::default()
+    };
     if parsed.operands.is_empty() {
         let mut found = jobs::list(shim, all)?;
         found.sort_by_key(|job| job.id);
@@ -62,7 +68,8 @@ fn found(shim: &mut Shim, parsed: &Parsed) -> Run<Result<(Vec<JobInfo>, u8), u8>
     for word in &parsed.operands {
         match id::selection(word) {
             Some(select) => {
-                let named = jobs::of(shim, &[select])?;
+                let named =
+                    if parsed.has("f") { jobs::whole(shim, &[select])? } else { jobs::of(shim, &[select])? };
                 let is_over = !named.is_empty() && named.iter().all(|job| job.state.is_over());
                 if named.is_empty() {
                     shim.say(&format!("Unknown Job Id {word}"));

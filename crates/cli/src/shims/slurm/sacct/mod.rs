@@ -178,7 +178,7 @@ impl Asked {
         }
         filter.since = self.start;
         filter.states = self.states.iter().flat_map(|state| state.ours().iter().copied()).collect();
-        Jobs { elements: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() }
+        Jobs { elements: true, brief: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() }
     }
 }
 

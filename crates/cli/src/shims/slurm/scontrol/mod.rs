@@ -128,7 +128,7 @@ fn write(shim: &mut Shim, words: &[&str]) -> Run {
         return Ok(1);
     };
     let Some(select) = selected(shim, &[job]) else { return Ok(1) };
-    let found = jobs::of(shim, &select)?;
+    let found = jobs::whole(shim, &select)?;
     let Some(script) = found.first().and_then(|job| job.spec.script.as_deref()) else {
         shim.plain_error("job script retrieval failed: Invalid job id specified");
         return Ok(1);

@@ -52,8 +52,10 @@ fn show_jobs(shim: &mut Shim, name: Option<&str>, is_line: bool) -> Run {
             jobs::of(shim, &select)?
         }
         None => {
-            let mut all =
-                jobs::list(shim, Jobs { elements: true, limit: Some(jobs::LIMIT), ..Jobs::default() })?;
+            let mut all = jobs::list(
+                shim,
+                Jobs { elements: true, brief: true, limit: Some(jobs::LIMIT), ..Jobs::default() },
+            )?;
             let oldest = site.now + Millis::from_seconds(-MIN_JOB_AGE_S);
             all.retain(|job| job.ended.is_none_or(|ended| ended >= oldest));
             all

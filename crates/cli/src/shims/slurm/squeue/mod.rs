@@ -161,6 +161,7 @@ fn lines(shim: &mut Shim, asked: &Asked, site: &Site) -> Run<Option<Vec<Line>>> 
     let call = Jobs {
         select: asked.select.clone(),
         elements: true,
+        brief: true,
         limit: Some(jobs::LIMIT),
         filter: JobFilter {
             states: ours,
