@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from facility import Facility, Json
+from clients import run
+from facility import Facility, Json, binaries
 from test_batch import SHELL, Gate, wait_begun
 
 PROCESSORS = "grep Cpus_allowed_list /proc/self/status"
@@ -134,3 +135,12 @@ def test_a_drained_worker_gets_no_jobs(facility: Facility) -> None:
     facility.bp("worker", "resume", worker["name"])
     assert facility.wait_job(job)["state"] == "done"
     assert "no worker" in facility.bp_fails("worker", "drain", "other").text
+
+
+def test_a_program_runs_as_a_job_as_if_it_ran_here(facility: Facility, tmp_path: Path) -> None:
+    done = facility.bp("run", "--", *SHELL, "echo out; echo err >&2; exit 3", check=False)
+    assert (done.code, done.out) == (3, "out\n")
+    assert "err" in done.err
+    words = ("--facility", str(facility.directory), "run", "--here", "--", *SHELL, "pwd; echo $FROM_HERE")
+    here = run(str(binaries() / "bp"), *words, cwd=tmp_path, env={"FROM_HERE": "mine"})
+    assert here.out == f"{tmp_path}\nmine\n"

@@ -53,6 +53,7 @@ pub(crate) mod release;
 pub(crate) mod rerun;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
+pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod settle;
 pub(crate) mod shares;
@@ -120,7 +121,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
         ],
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
-    ("Jobs", verbs![submit, jobs, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims]),
+    ("Jobs", verbs![submit, run, jobs, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),

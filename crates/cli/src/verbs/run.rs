@@ -1,0 +1,101 @@
+//! `bp run`: runs a program as a job, as if it ran here.
+
+use super::{log, wait::Timeout};
+use crate::context::{Context, Run};
+use base::{
+    Failure, JobId,
+    units::{Size, Span},
+};
+use client::control::WAIT_MAX;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+use wire::control::{AwaitJobs, JobExit, JobSpec, JobState, Resources, Submit};
+
+/// Run a program as a job: print its output and exit with its exit code
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The program runs on a worker, in a scratch directory or, with --here, in this directory, which the \
+        worker must have.\nIf bp is interrupted the job goes on: `bp log -f JOB` follows it, `bp cancel JOB` ends it."
+)]
+pub(crate) struct Args {
+    /// Name of the job, shown by `bp jobs` [default: the program's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// CPU slots
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: u32,
+    /// Memory that the job may use, with a unit, e.g. 500MiB or 2GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+    /// Longest run time, e.g. 2h
+    #[arg(long, value_name = "TIME", default_value = "1d")]
+    wall: Span,
+    /// Run in this directory, with this environment
+    #[arg(long)]
+    here: bool,
+    #[command(flatten)]
+    timeout: Timeout,
+    /// The program to run and its arguments
+    #[arg(required = true, last = true)]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let program = args.command[0].rsplit('/').next().unwrap_or_default().to_owned();
+    let (directory, environment) = if args.here { surroundings()? } else { (None, BTreeMap::new()) };
+    let spec = JobSpec {
+        name: args.name.unwrap_or(program),
+        command: args.command,
+        resources: Resources {
+            cpus: args.cpus,
+            memory_bytes: args.memory.map_or(0, |size| size.0),
+            wall: args.wall.0,
+        },
+        directory,
+        environment,
+        ..JobSpec::default()
+    };
+    let job = context.call(&Submit::new(spec))?.job;
+    context.output.aside(&format!("job {job}"))?;
+    log::follow(context, job)?;
+    end(context, job, args.timeout.timeout)
+}
+
+/// Waits for the end of a job whose output was shown, and says how it ended where its exit code does not.
+fn end(context: &mut Context, job: JobId, timeout: Span) -> Run {
+    let deadline = Instant::now() + Duration::from_millis(timeout.0.0.max(0).unsigned_abs());
+    let info = loop {
+        let mut reply = context.control()?.call_waiting(&AwaitJobs { ids: vec![job] }, WAIT_MAX)?;
+        match reply.jobs.pop() {
+            Some(info) if info.state.is_over() => break info,
+            _ if Instant::now() > deadline => {
+                return Err(Failure::timeout(format!("job {job} is not over after {timeout}")).into());
+            }
+            _ => {}
+        }
+    };
+    if context.output.is_json() {
+        context.output.json(&info)?;
+    }
+    let code = info.exit.as_ref().and_then(JobExit::shell_code).filter(|code| *code > 0);
+    if info.state != JobState::Done && !matches!(info.exit, Some(JobExit::Code(_))) {
+        let how = info.exit.as_ref().map(ToString::to_string).or(info.reason).unwrap_or_default();
+        context.output.failure(&Failure::unavailable(format!("job {job} {}: {how}", info.state.as_str())));
+    }
+    Ok(if info.state == JobState::Done { 0 } else { code.unwrap_or(1) })
+}
+
+/// This directory and the variables of this process, as far as they are text.
+fn surroundings() -> Result<(Option<String>, BTreeMap<String, String>), Failure> {
+    let here = std::env::current_dir().map_err(|cause| Failure::io("find this directory", &cause))?;
+    let here = here.into_os_string().into_string();
+    let here = here.map_err(|_| Failure::invalid("the path of this directory is no text"))?;
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        // A job has those of its own.
+        (!name.is_empty() && name != "TMPDIR" && !name.starts_with("BP_")).then_some((name, value))
+    });
+    Ok((Some(here), variables.collect()))
+}
