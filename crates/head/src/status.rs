@@ -172,6 +172,7 @@ fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow], now: Timestamp) ->
         bytes_total: current.map_or(0, |request| request.size),
         files_left: requests.len() as u64,
         trouble,
+        device: live.device,
     })
 }
 

@@ -11,7 +11,7 @@ use support::{WORKER, path, put, refusal, run_drive, state, take_in, user, volum
 use wire::{
     auth::token::{Right, TokenKey, enrolment},
     control::{
-        Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession, FileRecalled, FileState,
+        Archive, Blame, Cartridge, Done, DriveContent, DriveDevice, EndTapeSession, FileRecalled, FileState,
         FilesArchived, FilesFound, GetHosts, GetJobToken, GetStatus, JobEnded, JobExit, JobInfo, JobOrders,
         JobRun, JobSpec, JobStarted, JobState, JobText, JobUsers, NextJob, NextTapeSession, RegisterLibrary,
         RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase, TapeProgress,
@@ -224,7 +224,11 @@ fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to
 
 fn register_library(world: &mut World, host: &str, library: &str, vids: &[&str]) -> Result<Done> {
     let cartridge = |vid: &&str| Cartridge { vid: vid.parse().unwrap(), capacity_bytes: 1 << 30 };
-    let drives = vec![DriveContent { drive: format!("{library}.drive0"), loaded: None }];
+    let drives = vec![DriveContent {
+        drive: format!("{library}.drive0"),
+        loaded: None,
+        device: DriveDevice::default(),
+    }];
     let call =
         RegisterLibrary { library: library.into(), drives, cartridges: vids.iter().map(cartridge).collect() };
     world.call(Principal::host(host), call)
@@ -292,7 +296,7 @@ fn names_of_workers_libraries_and_drives_begin_with_that_of_their_host() {
     for name in ["lib2", "t2-lib1", "t1"] {
         assert_eq!(refusal(register_library(&mut world, "t1", name, &[])), ErrorKind::Permission, "{name}");
     }
-    let drives = vec![DriveContent { drive: "drv9".into(), loaded: None }];
+    let drives = vec![DriveContent { drive: "drv9".into(), loaded: None, device: DriveDevice::default() }];
     let call = RegisterLibrary { library: "t1-lib1".into(), drives, cartridges: Vec::new() };
     assert_eq!(refusal(world.call(Principal::host("t1"), call)), ErrorKind::Permission);
 }

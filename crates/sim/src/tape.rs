@@ -71,6 +71,7 @@ impl Library {
         let content = |(drive, loaded): (&&str, &Option<Vid>)| DriveContent {
             drive: (*drive).to_owned(),
             loaded: loaded.clone(),
+            device: wire::control::DriveDevice::default(),
         };
         self.loaded.iter().map(content).collect()
     }

@@ -22,6 +22,8 @@ pub enum ElementKind {
     Drive,
     /// An import/export slot.
     ImportExport,
+    /// The arm that moves cartridges; it holds one only while it does, or after it was stopped.
+    Arm,
 }
 
 /// A place of the library that holds at most one cartridge.
@@ -33,8 +35,22 @@ pub struct Element {
     pub kind: ElementKind,
     /// Name for people, such as `slot/0001`.
     pub name: String,
-    /// Bar code of the cartridge in it.
+    /// The volume in it, if its bar code is one.
     pub vid: Option<Vid>,
+    /// Something is in it: a volume, a cleaning cartridge, or one whose bar code cannot be read.
+    pub is_full: bool,
+    /// Bytes that the cartridge can hold, if its bar code says.
+    pub capacity_bytes: Option<u64>,
+    /// The element from which the cartridge came, if the library knows.
+    pub source: Option<ElementAddress>,
+}
+
+impl Element {
+    /// Whether it is a slot without a cartridge.
+    #[must_use]
+    pub fn is_free_slot(&self) -> bool {
+        self.kind == ElementKind::Slot && !self.is_full
+    }
 }
 
 /// A robot that moves cartridges between the elements of a library.
@@ -51,7 +67,8 @@ pub trait Changer: Send {
     /// Moves the cartridge in `from` to the empty element `to`. It is there, durably, when this returns.
     fn move_medium(&mut self, from: ElementAddress, to: ElementAddress) -> Result<()>;
 
-    /// Puts new cartridges for volumes into free slots; those that it has stay as they are. `NoSpace`: there is no free slot.
+    /// Gets cartridges for volumes that were added; those that it has stay as they are. A virtual library makes them: `NoSpace` if
+    /// no slot is free. Into a real one a person puts them: `NotFound` until that is done.
     fn insert(&mut self, volumes: &[Vid]) -> Result<()>;
 
     /// Address of the drive that has this name; `NotFound` if the library has none.

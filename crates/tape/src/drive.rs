@@ -4,6 +4,7 @@
 //! numbered from 0. Writing puts an object at the position and ends the medium right behind it. Moves are bounded by
 //! the beginning and the end of the data.
 
+use crate::watchdog::Watchdog;
 use base::Result;
 use std::fmt;
 use wire::media::label::Text;
@@ -131,7 +132,8 @@ impl fmt::Display for DriveStatus {
 /// A tape drive. One thread uses it; every call blocks until the medium has done it.
 ///
 /// Errors: `NotFound` if no medium is in the drive, `Invalid` for a block of an impossible length, `NoSpace` at the
-/// hard end of the medium (nothing of the block is written), `Corrupt` for a damaged medium, `Io` for a failed device.
+/// hard end of the medium (nothing of the block is written), `Corrupt` for a damaged medium, `Permission` for one that must not be
+/// written, `Unsupported` for one that the drive cannot use, `Io` for a failed device.
 pub trait TapeDrive: Send {
     /// Name for people and the head, such as `drive0`.
     fn name(&self) -> &str;
@@ -166,15 +168,21 @@ pub trait TapeDrive: Send {
     /// Moves over `count` blocks or marks, forward, or backward if negative.
     fn space(&mut self, kind: SpaceKind, count: i64) -> Result<Spaced>;
 
-    /// Moves to object `block`; `Invalid` if that lies behind the end of the data, and the position is then there.
+    /// Moves to object `block`; `Corrupt` if that lies behind the end of the data, and the position is then there.
     fn locate(&mut self, block: u64) -> Result<()>;
 
     /// Tells the position without moving.
     fn position(&mut self) -> Result<Position>;
 
-    /// Tells how full the medium is.
-    fn capacity(&mut self) -> Result<Capacity>;
+    /// Tells how full the medium is; `None` if neither drive nor medium can say.
+    fn capacity(&mut self) -> Result<Option<Capacity>>;
 
     /// Tells the state; never fails and never moves.
     fn status(&self) -> DriveStatus;
+
+    /// Where the device is, for people, such as `/dev/sg3`.
+    fn address(&self) -> String;
+
+    /// Gets the watchdog that watches it, to tell it of work that takes longer than usual.
+    fn watched_by(&mut self, _watchdog: &Watchdog) {}
 }

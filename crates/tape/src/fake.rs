@@ -169,7 +169,12 @@ impl Catalogue {
     pub(crate) fn survey(&self, id: u64, bytes_max: u64) -> TapeSession {
         let (fseq, block) = self.place();
         let from = AppendPoint { fseq, block, may_have_leftover: false };
-        TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Survey { from, bytes_max } }
+        TapeSession {
+            id: SessionId(id),
+            vid: vid(1),
+            used_bytes: 0,
+            work: TapeWork::Survey { from, bytes_max },
+        }
     }
 
     /// Orders for an archive of these requests; as the real head does, the end is in doubt from now on.
@@ -179,7 +184,12 @@ impl Catalogue {
         let orders = *append;
         append.may_have_leftover = true;
         let files = requests.iter().map(|request| disk.archive_file(*request)).collect();
-        TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Archive { append: orders, files } }
+        TapeSession {
+            id: SessionId(id),
+            vid: vid(1),
+            used_bytes: 0,
+            work: TapeWork::Archive { append: orders, files },
+        }
     }
 
     /// Orders for a recall of these requests.
@@ -191,12 +201,12 @@ impl Catalogue {
             RecallFile { request, file, path, fseq, block, size, checksums, sink }
         };
         let files = requests.iter().map(file).collect();
-        TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Recall { files } }
+        TapeSession { id: SessionId(id), vid: vid(1), used_bytes: 0, work: TapeWork::Recall { files } }
     }
 }
 
 pub(crate) fn label_orders(id: u64) -> TapeSession {
-    TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Label }
+    TapeSession { id: SessionId(id), vid: vid(1), used_bytes: 0, work: TapeWork::Label }
 }
 
 /// Objects by URL. Clones are the same disk.

@@ -21,6 +21,7 @@ mod image;
 pub mod label_io;
 mod loading;
 pub mod room;
+pub mod scsi;
 pub mod session;
 pub mod virtual_drive;
 pub mod virtual_library;

@@ -60,14 +60,14 @@ pub(crate) fn load(
     if !is_here {
         // Before the drive gives up what it has.
         source(&inventory, &here, vid)?;
-        if here.vid.is_some() {
+        if here.is_full {
             put_away(robot, drive, dog)?;
         }
         moved(robot, drive.name(), dog, |inventory, here| {
             Ok(Some((source(inventory, here, vid)?, here.address)))
         })?;
     }
-    drive.load().map_err(Fault::of_drive)?;
+    drive.load().map_err(|failure| Fault::of_drive(failure.during(format_args!("volume {vid}"))))?;
     Ok(u32::from(!is_here))
 }
 
@@ -92,11 +92,14 @@ pub(crate) fn put_away(robot: &Robot, drive: &mut dyn TapeDrive, dog: &Watchdog)
         drive.unload().map_err(Fault::of_drive)?;
     }
     moved(robot, drive.name(), dog, |inventory, here| {
-        if here.vid.is_none() {
+        if !here.is_full {
             return Ok(None);
         }
-        let is_free = |element: &&Element| element.kind == ElementKind::Slot && element.vid.is_none();
-        let slot = inventory.iter().find(is_free).ok_or_else(|| {
+        // Where it came from, so that people find it there; any slot otherwise.
+        let is_home = |element: &&Element| element.is_free_slot() && here.source == Some(element.address);
+        let home = inventory.iter().find(is_home);
+        let slot = home.or_else(|| inventory.iter().find(|element| element.is_free_slot()));
+        let slot = slot.ok_or_else(|| {
             of_changer(Failure::no_space(format!("no slot is free for the volume in {}", here.name)))
         })?;
         Ok(Some((here.address, slot.address)))

@@ -6,9 +6,9 @@
 
 use crate::{
     activity::Activity,
-    changer::Changer,
+    changer::{Changer, Element},
     copier::{Disk, XrdDisk},
-    drive::TapeDrive,
+    drive::{Identity, TapeDrive},
     loading::{self, Robot},
     session::{self, Bay, Head, LabelStyle},
     virtual_library::VirtualLibrary,
@@ -17,7 +17,7 @@ use crate::{
 use base::{Failure, Millis, Result, Vid};
 use client::{Control, Stop, control::WAIT_MAX};
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -27,7 +27,8 @@ use std::{
 };
 use tracing::{debug, error, info, warn};
 use wire::control::{
-    Cartridge, CartridgeRefused, DriveContent, NextTapeSession, RegisterLibrary, TapeOrders, TapePhase,
+    Cartridge, CartridgeRefused, DriveContent, DriveDevice, NextTapeSession, RegisterLibrary, TapeOrders,
+    TapePhase,
 };
 
 /// Interval between checks of the supervisor.
@@ -40,7 +41,7 @@ const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::
 pub struct RoomConfig {
     /// What goes into the labels.
     pub labels: LabelStyle,
-    /// Bytes that each cartridge of the library can hold.
+    /// Bytes that a cartridge can hold of which the library does not know more.
     pub cartridge_bytes: u64,
     /// How long one question for work may wait for an answer. A stop does not wait for it.
     pub poll: Millis,
@@ -103,7 +104,7 @@ impl TapeRoom {
         let (exit, exits) = channel();
         let mut watched = Vec::new();
         let is_library_known = Arc::new(Mutex::new(false));
-        let names: Vec<_> = drives.iter().map(|drive| drive.name().to_owned()).collect();
+        let known: Arc<[KnownDrive]> = drives.iter().map(|drive| KnownDrive::of(drive.as_ref())).collect();
         for drive in drives {
             let (watchdog, activity) = (Watchdog::new(config.deadlines), Activity::default());
             let name = drive.name().to_owned();
@@ -127,7 +128,7 @@ impl TapeRoom {
                 config: config.clone(),
                 registered: None,
                 idle_since: Instant::now(),
-                drives: names.clone(),
+                drives: Arc::clone(&known),
                 is_library_known: Arc::clone(&is_library_known),
             };
             let exit = Exit { drive: name.clone(), exit: exit.clone() };
@@ -188,15 +189,34 @@ impl Drop for Exit {
     }
 }
 
+/// What the head is told of a drive.
+struct KnownDrive {
+    name: String,
+    device: DriveDevice,
+}
+
+impl KnownDrive {
+    fn of(drive: &dyn TapeDrive) -> Self {
+        let Identity { vendor, model, serial } = drive.identity();
+        let device = DriveDevice {
+            vendor: vendor.to_string(),
+            model: model.to_string(),
+            serial: serial.to_string(),
+            address: drive.address(),
+        };
+        Self { name: drive.name().to_owned(), device }
+    }
+}
+
 /// The life of one drive.
 struct DriveThread<H, D> {
     bay: Bay<H, D>,
     config: RoomConfig,
     /// The cartridges that the head was told of; `None` if it must be told.
-    registered: Option<BTreeSet<Vid>>,
+    registered: Option<BTreeMap<Vid, u64>>,
     idle_since: Instant,
-    /// Names of all drives of the room.
-    drives: Vec<String>,
+    /// All drives of the room.
+    drives: Arc<[KnownDrive]>,
     /// Whether all of them were registered once. Held during that call; the robot's lock is taken under it.
     is_library_known: Arc<Mutex<bool>>,
 }
@@ -223,13 +243,17 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
     fn turn(&mut self) -> Result<()> {
         let drive = self.bay.drive.name().to_owned();
         let (inventory, here) = self.bay.robot.look(&drive)?;
-        let cartridges: BTreeSet<Vid> = inventory.into_iter().filter_map(|element| element.vid).collect();
+        let capacity = |element: &Element| element.capacity_bytes.unwrap_or(self.config.cartridge_bytes);
+        let cartridges: BTreeMap<Vid, u64> = inventory
+            .into_iter()
+            .filter_map(|element| element.vid.clone().map(|vid| (vid, capacity(&element))))
+            .collect();
         if self.registered.as_ref() != Some(&cartridges) {
             self.register(&drive, &cartridges)?;
             self.registered = Some(cartridges);
         }
+        let has_medium = here.is_full;
         let loaded = here.vid;
-        let has_medium = loaded.is_some();
         let Some(orders) = self.ask(NextTapeSession { drive: drive.clone(), loaded }) else { return Ok(()) };
         let orders = orders?;
         for vid in orders.insert {
@@ -268,16 +292,16 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
 
     /// Registers all drives the first time, before any of them has asked for work, so that none is sent for a volume
     /// that lies in another; later only this one, for a drive that is in a session would lose it.
-    fn register(&self, drive: &str, cartridges: &BTreeSet<Vid>) -> Result<()> {
+    fn register(&self, drive: &str, cartridges: &BTreeMap<Vid, u64>) -> Result<()> {
         let mut is_known = self.is_library_known.lock().unwrap_or_else(PoisonError::into_inner);
-        let drives: &[String] = if *is_known { &[drive.to_owned()] } else { &self.drives };
-        let content = |drive: &String| {
-            let (_, here) = self.bay.robot.look(drive)?;
-            Ok(DriveContent { drive: drive.clone(), loaded: here.vid })
+        let is_wanted = |known: &&KnownDrive| !*is_known || known.name == drive;
+        let content = |drive: &KnownDrive| {
+            let (_, here) = self.bay.robot.look(&drive.name)?;
+            let (drive, device) = (drive.name.clone(), drive.device.clone());
+            Ok(DriveContent { drive, loaded: here.vid, device })
         };
-        let drives = drives.iter().map(content).collect::<Result<Vec<_>>>()?;
-        let capacity_bytes = self.config.cartridge_bytes;
-        let cartridge = |vid: &Vid| Cartridge { vid: vid.clone(), capacity_bytes };
+        let drives = self.drives.iter().filter(is_wanted).map(content).collect::<Result<Vec<_>>>()?;
+        let cartridge = |(vid, bytes): (&Vid, &u64)| Cartridge { vid: vid.clone(), capacity_bytes: *bytes };
         let library = self.bay.robot.library();
         info!(%library, drives = drives.len(), cartridges = cartridges.len(), "tape library registered with the head");
         let register =

@@ -57,7 +57,10 @@ fn a_room_does_what_the_head_orders() {
     room.stop(PATIENCE).unwrap();
     let catalogue = world.head.lock();
     assert_eq!(catalogue.log[0].0, "register_library");
-    let drives = serde_json::json!([{ "drive": "lib.drive0", "loaded": null }]);
+    let device = serde_json::json!({
+        "vendor": "BACKPLNE", "model": "VIRTUAL", "serial": "LIB.DRIVE0", "address": "…/drive/0",
+    });
+    let drives = serde_json::json!([{ "drive": "lib.drive0", "loaded": null, "device": device }]);
     assert_eq!(catalogue.log[0].1["drives"], drives);
     assert_eq!(catalogue.log[0].1["cartridges"].as_array().unwrap().len(), 2);
     assert_eq!(catalogue.log[1].1, serde_json::json!({ "drive": "lib.drive0", "loaded": null }));

@@ -114,6 +114,8 @@ struct Session<'a, H, D> {
     is_dirty: bool,
     is_nearly_full: bool,
     system_faults: u32,
+    /// Bytes of the cartridge that are used, if the drive does not tell.
+    used_bytes: u64,
 }
 
 /// Runs a session to its end and reports that.
@@ -135,6 +137,7 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
         is_dirty: matches!(&orders.work, TapeWork::Archive { append, .. } if append.may_have_leftover),
         is_nearly_full: false,
         system_faults: 0,
+        used_bytes: orders.used_bytes,
     };
     let trouble = session.run();
     let (drive, vid) = (session.bay.drive.name(), &orders.vid);
@@ -249,7 +252,8 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         };
         let Bay { drive, style, disk, activity, stop, .. } = &mut *self.bay;
         if self.is_dirty {
-            drive.locate(block).map_err(Fault::of_drive)?;
+            let place = format_args!("volume {}", self.orders.vid);
+            drive.locate(block).map_err(|failure| Fault::of_drive(failure.during(place)))?;
         }
         let writer = label_io::writer(drive, &style.site, &style.host);
         let style = Style { block_bytes: style.block_bytes, today: (style.today)(), writer };
@@ -263,6 +267,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         let end_block = appended.end_block;
         self.pending.push(ArchivedCopy { request: file.request, fseq, block, end_block });
         self.pending_bytes += file.size;
+        self.used_bytes += file.size;
         self.end = AppendPoint { fseq: fseq + 1, block: end_block, may_have_leftover: true };
         (self.is_dirty, self.is_nearly_full, self.system_faults) = (false, appended.is_nearly_full, 0);
         Ok(())
@@ -289,10 +294,23 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         self.bay.activity.phase(TapePhase::Flushing);
         let copies = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
-        self.bay.drive.flush().map_err(Fault::of_drive)?;
-        let used_bytes = self.bay.drive.capacity().map_err(Fault::of_drive)?.used_bytes;
+        self.on_volume(TapeDrive::flush)?;
+        let used_bytes = self.used_bytes()?;
         let archived = FilesArchived { session: self.orders.id, copies, used_bytes };
         self.bay.report(&archived).map_err(Fault::system)
+    }
+
+    /// Asks something of the drive; what fails names the volume.
+    fn on_volume<T>(&mut self, call: impl FnOnce(&mut WatchedDrive) -> Result<T>) -> Result<T, Fault> {
+        let vid = &self.orders.vid;
+        call(&mut self.bay.drive)
+            .map_err(|failure| Fault::of_drive(failure.during(format_args!("volume {vid}"))))
+    }
+
+    /// Bytes of the cartridge that are used: as the drive says, or as the catalogue knew and was added since.
+    fn used_bytes(&mut self) -> Result<u64, Fault> {
+        let capacity = self.on_volume(TapeDrive::capacity)?;
+        Ok(capacity.map_or(self.used_bytes, |capacity| capacity.used_bytes))
     }
 
     /// After a fault: files that were written before it are good, if the drive can still flush them.

@@ -5,7 +5,7 @@ use crate::{
     image::Image,
     virtual_library::{Lock, cartridge_in},
 };
-use base::{Failure, Result};
+use base::{Failure, Result, Vid};
 use std::{
     fs::File,
     path::{Path, PathBuf},
@@ -76,6 +76,16 @@ impl VirtualDrive {
             serial: Text::fitted(&name),
         };
         Ok(Self { name, directory, identity, options, _lock: lock, medium: None })
+    }
+
+    /// The cartridge that lies in it, threaded or not.
+    pub(crate) fn cartridge(&self) -> Result<Option<(Vid, PathBuf)>> {
+        cartridge_in(&self.directory)
+    }
+
+    /// Lets the medium go without its buffer, as when the power fails.
+    pub(crate) fn lose_buffer(&mut self) {
+        self.medium = None;
     }
 
     fn medium(&mut self) -> Result<&mut Image> {
@@ -158,11 +168,15 @@ impl TapeDrive for VirtualDrive {
         self.on_medium(|image| Ok(image.position()))
     }
 
-    fn capacity(&mut self) -> Result<Capacity> {
-        self.on_medium(|image| Ok(image.capacity()))
+    fn capacity(&mut self) -> Result<Option<Capacity>> {
+        self.on_medium(|image| Ok(Some(image.capacity())))
     }
 
     fn status(&self) -> DriveStatus {
         self.medium.as_ref().map_or(DriveStatus::Empty, Image::status)
+    }
+
+    fn address(&self) -> String {
+        base::tail(&self.directory)
     }
 }

@@ -129,8 +129,7 @@ impl VirtualLibrary {
     fn add(&mut self, volumes: &[Vid]) -> Result<()> {
         let _lock = self.lock()?;
         let inventory = self.inventory()?;
-        let is_free = |element: &&Element| element.kind == ElementKind::Slot && element.vid.is_none();
-        let mut free = inventory.iter().filter(is_free);
+        let mut free = inventory.iter().filter(|element| element.is_free_slot());
         for vid in volumes {
             if crate::changer::element_of(&inventory, vid).is_some() {
                 continue;
@@ -223,7 +222,9 @@ impl Changer for VirtualLibrary {
                 ))
                 .hint("take one of the two out"));
             }
-            elements.push(Element { address: place.address, kind: place.kind, name: place.name, vid });
+            let ElementDirectory { address, kind, name, .. } = place;
+            let is_full = vid.is_some();
+            elements.push(Element { address, kind, name, vid, is_full, capacity_bytes: None, source: None });
         }
         Ok(elements)
     }

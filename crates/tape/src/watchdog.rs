@@ -13,6 +13,8 @@ use std::{
 
 /// Longest that moving and threading a medium may take: what CTA allows.
 pub const LOAD_DEADLINE: Duration = Duration::from_secs(300);
+/// Longest that the first load of a new cartridge may take: an LTO-9 drive measures the medium for up to two hours.
+pub const FIRST_LOAD_DEADLINE: Duration = Duration::from_secs(9000);
 /// Longest that a drive may work without finishing a block, a move or a flush: what CTA allows.
 pub const NO_BLOCK_MOVED_DEADLINE: Duration = Duration::from_secs(1800);
 
@@ -21,13 +23,15 @@ pub const NO_BLOCK_MOVED_DEADLINE: Duration = Duration::from_secs(1800);
 pub struct Deadlines {
     /// For load and unload.
     pub load: Duration,
+    /// For the first load of a new cartridge, if the drive says that it is one.
+    pub first_load: Duration,
     /// For everything else.
     pub no_block_moved: Duration,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { load: LOAD_DEADLINE, no_block_moved: NO_BLOCK_MOVED_DEADLINE }
+        Self { load: LOAD_DEADLINE, first_load: FIRST_LOAD_DEADLINE, no_block_moved: NO_BLOCK_MOVED_DEADLINE }
     }
 }
 
@@ -36,6 +40,8 @@ impl Default for Deadlines {
 pub enum Operation {
     /// Threading the medium.
     Load,
+    /// Threading a new medium, which the drive measures first.
+    FirstLoad,
     /// Letting it go.
     Unload,
     /// Rewind, space or locate.
@@ -52,6 +58,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Load => "load",
+            Self::FirstLoad => "first load of a new cartridge",
             Self::Unload => "unload",
             Self::Locate => "locate",
             Self::Read => "read",
@@ -142,6 +149,7 @@ impl Watchdog {
     fn allowed(&self, operation: Operation) -> Duration {
         match operation {
             Operation::Load | Operation::Unload => self.deadlines.load,
+            Operation::FirstLoad => self.deadlines.first_load,
             _ => self.deadlines.no_block_moved,
         }
     }
@@ -160,7 +168,8 @@ pub struct WatchedDrive {
 
 impl WatchedDrive {
     /// Puts `watchdog` on `drive`.
-    pub fn new(drive: Box<dyn TapeDrive>, watchdog: Watchdog) -> Self {
+    pub fn new(mut drive: Box<dyn TapeDrive>, watchdog: Watchdog) -> Self {
+        drive.watched_by(&watchdog);
         Self { drive, watchdog }
     }
 
@@ -225,12 +234,16 @@ impl TapeDrive for WatchedDrive {
         self.watched(Operation::Locate, |drive| drive.position())
     }
 
-    fn capacity(&mut self) -> Result<Capacity> {
+    fn capacity(&mut self) -> Result<Option<Capacity>> {
         self.watched(Operation::Locate, |drive| drive.capacity())
     }
 
     fn status(&self) -> DriveStatus {
         self.drive.status()
+    }
+
+    fn address(&self) -> String {
+        self.drive.address()
     }
 }
 
@@ -241,7 +254,11 @@ mod tests {
     #[test]
     fn a_hang_is_told_once_and_so_is_its_end() {
         let seconds = Duration::from_secs;
-        let dog = Watchdog::new(Deadlines { load: seconds(3), no_block_moved: seconds(10) });
+        let dog = Watchdog::new(Deadlines {
+            load: seconds(3),
+            no_block_moved: seconds(10),
+            ..Deadlines::default()
+        });
         let start = Instant::now();
         assert_eq!(dog.check(start), None);
         dog.begin(Operation::Load, start);

@@ -1,13 +1,18 @@
-//! The virtual drive against the simplest tape there is, in any order of operations, with crashes and torn tails.
+//! Every drive that needs no hardware against the simplest tape there is, in any order of operations, with crashes and torn tails.
 
 #![allow(clippy::unwrap_used, reason = "the whole file is a test")]
 
 use base::{ErrorKind, Vid};
 use proptest::prelude::*;
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 use tape::{
     At, Changer, DriveOptions, DriveStatus, ElementKind, Read, SpaceKind, Spaced, Stop, TapeDrive,
-    VirtualDrive, VirtualLibrary, Written,
+    VirtualLibrary, Written,
+    scsi::{
+        ScsiDrive,
+        drive::DriveTimes,
+        emulation::{EmulatedLibrary, Offer},
+    },
 };
 use wire::media::awstape;
 
@@ -114,12 +119,21 @@ fn op() -> impl Strategy<Value = Op> {
 struct World {
     _dir: tempfile::TempDir,
     library: VirtualLibrary,
-    drive: Option<VirtualDrive>,
+    kind: Kind,
+    drive: Option<Box<dyn TapeDrive>>,
     image: PathBuf,
 }
 
+/// The drives that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Virtual,
+    /// A SCSI drive that offers this.
+    Scsi(Offer),
+}
+
 impl World {
-    fn new(buffer_bytes: usize) -> Self {
+    fn new(kind: Kind, buffer_bytes: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let vid: Vid = "BP0001".parse().unwrap();
         let mut library = VirtualLibrary::create(dir.path().join("lib"), 1, 1, &[vid]).unwrap().with_options(
@@ -134,19 +148,47 @@ impl World {
         let address = |kind| elements.iter().find(|element| element.kind == kind).unwrap().address;
         library.move_medium(address(ElementKind::Slot), address(ElementKind::Drive)).unwrap();
         let image = dir.path().join("lib/drive/0/BP0001.aws");
-        let mut world = Self { _dir: dir, library, drive: None, image };
+        let mut world = Self { _dir: dir, library, kind, drive: None, image };
         world.open();
         world
     }
 
     fn open(&mut self) {
-        let mut drive = self.library.drive(0).unwrap();
+        let mut drive: Box<dyn TapeDrive> = match self.kind {
+            Kind::Virtual => Box::new(self.library.drive(0).unwrap()),
+            Kind::Scsi(offer) => {
+                let library = EmulatedLibrary::new("lib", self.library.clone()).with_offer(offer);
+                let times = DriveTimes { ready_pause: Duration::ZERO, ..DriveTimes::default() };
+                Box::new(ScsiDrive::open("lib.drive0", library.drive(0).unwrap()).unwrap().with_times(times))
+            }
+        };
         drive.load().unwrap();
         self.drive = Some(drive);
     }
 
-    fn drive(&mut self) -> &mut VirtualDrive {
-        self.drive.as_mut().unwrap()
+    fn drive(&mut self) -> &mut dyn TapeDrive {
+        self.drive.as_mut().unwrap().as_mut()
+    }
+
+    /// Compares where the drive says it is, and how full the medium is.
+    fn check_place(&mut self, model: &Model) {
+        let position = self.drive().position().unwrap();
+        assert_eq!(position.block, model.at as u64);
+        let at = match model.at {
+            0 => At::Beginning,
+            at if at == model.objects.len() => At::EndOfData,
+            _ => At::Middle,
+        };
+        let used = Model::bytes(&model.objects);
+        let capacity = self.drive().capacity().unwrap();
+        match self.kind {
+            Kind::Virtual => {
+                assert_eq!(position.at, at);
+                assert_eq!(capacity.unwrap().used_bytes, used);
+            }
+            // It does not know that the data end until it has met their end.
+            Kind::Scsi(_) => assert!(position.at == at || at == At::EndOfData, "{position:?}"),
+        }
     }
 
     /// Lets the drive die, cuts the image if told so, and reopens; returns how many objects are left.
@@ -164,7 +206,7 @@ impl World {
 }
 
 /// Checks every object of the drive against the model; both are then at the end.
-fn compare_all(drive: &mut VirtualDrive, model: &mut Model) {
+fn compare_all(drive: &mut dyn TapeDrive, model: &mut Model) {
     drive.rewind().unwrap();
     let mut block = Vec::new();
     for object in &model.objects {
@@ -236,7 +278,9 @@ fn apply(world: &mut World, model: &mut Model, op: Op, number: u8) {
             let whole = (0..=left).rev().find(|n| Model::bytes(&model.objects[..*n]) <= cut).unwrap();
             assert_eq!(world.crash(Some(cut)), whole);
             let is_torn = Model::bytes(&model.objects[..whole]) < cut;
-            assert_eq!(world.drive().status() != DriveStatus::Loaded { damage: None }, is_torn);
+            if world.kind == Kind::Virtual {
+                assert_eq!(world.drive().status() != DriveStatus::Loaded { damage: None }, is_torn);
+            }
             settle(model, whole);
         }
     }
@@ -249,28 +293,24 @@ fn settle(model: &mut Model, left: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn the_drive_is_a_tape(
+        kind in prop_oneof![
+            Just(Kind::Virtual), Just(Kind::Scsi(Offer::ALL)), Just(Kind::Scsi(Offer::LEAST)),
+            Just(Kind::Scsi(Offer { locate: false, ..Offer::ALL })),
+        ],
         buffer_bytes in prop_oneof![Just(1usize), Just(500), Just(100_000), Just(1 << 20)],
         ops in prop::collection::vec(op(), 1..40),
     ) {
-        let mut world = World::new(buffer_bytes);
+        let mut world = World::new(kind, buffer_bytes);
         let mut model = Model::default();
         for (number, op) in ops.into_iter().enumerate() {
             // Marks that might not fit are left out: the model writes all of them or none.
             if matches!(op, Op::Marks(_)) && Model::bytes(&model.objects[..model.at]) + 12 > CAPACITY { continue }
             apply(&mut world, &mut model, op, number as u8);
-            let position = world.drive().position().unwrap();
-            prop_assert_eq!(position.block, model.at as u64);
-            let at = match model.at {
-                0 => At::Beginning,
-                at if at == model.objects.len() => At::EndOfData,
-                _ => At::Middle,
-            };
-            prop_assert_eq!(position.at, at);
-            prop_assert_eq!(world.drive().capacity().unwrap().used_bytes, Model::bytes(&model.objects));
+            world.check_place(&model);
         }
         compare_all(world.drive(), &mut model);
     }
@@ -278,7 +318,7 @@ proptest! {
 
 #[test]
 fn damage_in_the_middle_is_not_taken_for_the_end() {
-    let mut world = World::new(1);
+    let mut world = World::new(Kind::Virtual, 1);
     let drive = world.drive();
     for _ in 0..3 {
         assert_eq!(drive.write_block(&[7; 100]).unwrap(), Written::Plenty);
@@ -314,7 +354,7 @@ fn an_empty_drive_says_so() {
 
 #[test]
 fn blocks_of_impossible_length_are_refused() {
-    let mut world = World::new(1 << 20);
+    let mut world = World::new(Kind::Virtual, 1 << 20);
     assert_eq!(world.drive().write_block(&[]).unwrap_err().kind, ErrorKind::Invalid);
     let long = vec![0; awstape::BLOCK_BYTES_MAX + 1];
     assert_eq!(world.drive().write_block(&long).unwrap_err().kind, ErrorKind::Invalid);

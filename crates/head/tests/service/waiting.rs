@@ -13,9 +13,9 @@ use std::{
     task::Poll,
 };
 use wire::control::{
-    Archive, Audience, Await, Call, Cartridge, CommitWrite, DiskServer, Disposition, DriveContent, Effect,
-    FileState, GetStatus, NextTapeSession, OpenWrite, PathOutcomes, RegisterLibrary, RegisterPartition,
-    Remove, RetryRequest, Status, Want,
+    Archive, Audience, Await, Call, Cartridge, CommitWrite, DiskServer, Disposition, DriveContent,
+    DriveDevice, Effect, FileState, GetStatus, NextTapeSession, OpenWrite, PathOutcomes, RegisterLibrary,
+    RegisterPartition, Remove, RetryRequest, Status, Want,
 };
 
 pub(super) fn server() -> DiskServer {
@@ -35,7 +35,7 @@ fn with_rooms(facility: &Facility) -> Head {
     };
     let library = RegisterLibrary {
         library: "lib1".into(),
-        drives: vec![DriveContent { drive: "drv0".into(), loaded: None }],
+        drives: vec![DriveContent { drive: "drv0".into(), loaded: None, device: DriveDevice::default() }],
         cartridges: vec![Cartridge { vid: "SIM001".parse().unwrap(), capacity_bytes: 1 << 20 }],
     };
     wait(head.call(&facility.owner, partition)).unwrap();

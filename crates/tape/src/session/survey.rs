@@ -30,6 +30,10 @@ pub(super) struct Survey {
 impl<H: Head, D: Disk> Session<'_, H, D> {
     pub(super) fn begin_survey(&mut self) -> Result<Step, Fault> {
         self.bay.activity.phase(TapePhase::CheckingLabel);
+        if self.end.fseq == 1 {
+            // All of it is read, and counted, anew.
+            self.used_bytes = 0;
+        }
         if label_io::begin_survey(&mut self.bay.drive, &self.orders.vid, self.end)? {
             return Ok(Step::Survey);
         }
@@ -56,6 +60,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         self.end = AppendPoint { fseq: file.fseq + 1, block: file.end_block, ..self.end };
         self.survey.found_bytes += file.size;
         self.survey.read_bytes += file.size;
+        self.used_bytes += file.size;
         self.survey.found.push(file);
         let is_over = self.survey.read_bytes >= bytes_max;
         if is_over || self.survey.found.len() >= FLUSH_FILES || self.survey.found_bytes >= TAPE_FLUSH_BYTES {
@@ -72,7 +77,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         self.survey.found_bytes = 0;
         // A tape server that was killed before its flush leaves files that can be read and are not durable. The head
         // takes what is found for safe copies, so they are made durable before it hears of them.
-        self.bay.drive.flush().map_err(Fault::of_drive)?;
+        self.on_volume(TapeDrive::flush)?;
         let used_bytes = self.used_bytes()?;
         let found = FilesFound { session: self.orders.id, files, used_bytes };
         self.bay.report(&found).map_err(Fault::system)
@@ -83,10 +88,6 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         let surveyed = VolumeSurveyed { session: self.orders.id, end, used_bytes };
         self.bay.report(&surveyed).map_err(Fault::system)?;
         Ok(Step::Done)
-    }
-
-    fn used_bytes(&mut self) -> Result<u64, Fault> {
-        Ok(self.bay.drive.capacity().map_err(Fault::of_drive)?.used_bytes)
     }
 
     /// After a fault: files that were read before it are good.

@@ -3,7 +3,7 @@
 use crate::{Exception, except, hold, source::Source, tree::sources};
 use std::collections::BTreeSet;
 
-const UNSAFE_FILES: [Exception; 10] = [
+const UNSAFE_FILES: [Exception; 12] = [
     Exception {
         path: "crates/batch/src/sandbox/execute.rs",
         why: "what a signal does is set back before a job begins, which no library does in a safe way",
@@ -31,6 +31,14 @@ const UNSAFE_FILES: [Exception; 10] = [
     Exception {
         path: "crates/ntuple/src/simd.rs",
         why: "kernels compiled for wide registers are called after the processor was asked",
+    },
+    Exception {
+        path: "crates/tape/src/scsi/sg.rs",
+        why: "the kernel is told the addresses of a SCSI command, its data and its sense data",
+    },
+    Exception {
+        path: "crates/tape/src/scsi/iscsi/library.rs",
+        why: "a C library is loaded on demand and called; it is told the addresses of buffers",
     },
     Exception {
         path: "python/core/memory.rs",

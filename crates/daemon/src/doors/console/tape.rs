@@ -26,7 +26,7 @@ fn drive(drive: &DriveInfo) -> Markup {
     let done = percent(drive.bytes_done, drive.bytes_total);
     html! {
         div class={ "drive" @if drive.trouble.is_some() { " out" } } {
-            span.name title={ "library " (drive.library) ", host " (drive.host) } { (drive.name) }
+            span.name title={ "library " (drive.library) ", host " (drive.host) ", " (drive.device.words()) } { (drive.name) }
             span.vid { @if let Some(vid) = &drive.vid { code.label { (vid) } } }
             (tag(drive.phase.as_str(), tone))
             span.what {

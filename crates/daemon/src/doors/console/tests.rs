@@ -84,6 +84,7 @@ fn hostile() -> (Status, Bill, Vec<Event>) {
     for drive in &mut status.drives {
         (drive.name, drive.library, drive.trouble, drive.path) = (evil(), evil(), Some(evil()), Some(path()));
         drive.host = evil();
+        drive.device.model = evil();
     }
     for volume in &mut status.volumes {
         (volume.library, volume.reason, volume.drive) = (evil(), Some(evil()), Some(evil()));

@@ -1,7 +1,7 @@
 //! What the head knows of a drive and does not write down.
 
 use base::{RequestId, Timestamp, Vid};
-use wire::control::TapePhase;
+use wire::control::{DriveDevice, TapePhase};
 
 /// The last report of a drive; lost when the head stops, and sent again.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +12,8 @@ pub(crate) struct DriveLive {
     pub(crate) loaded: Option<Vid>,
     /// On the way out of it, to make room for what is loaded now.
     pub(crate) leaving: Option<Vid>,
+    /// What the drive is.
+    pub(crate) device: DriveDevice,
     pub(crate) phase: Option<TapePhase>,
     /// An operator says that cartridges were moved: its library is to take the inventory.
     pub(crate) look: bool,

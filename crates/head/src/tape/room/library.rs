@@ -14,10 +14,11 @@ impl Apply for RegisterLibrary {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         check_library(core, context, &self)?;
         let host = context.who.as_host().unwrap_or_default();
-        for DriveContent { drive, loaded } in &self.drives {
+        for DriveContent { drive, loaded, device } in &self.drives {
             core.store.put_drive(host, &self.library, drive)?;
             // Told at once for all: a volume in one drive must not be ordered into another.
-            let live = DriveLive { loaded: loaded.clone(), heard: context.now, ..DriveLive::default() };
+            let (loaded, device) = (loaded.clone(), device.clone());
+            let live = DriveLive { loaded, device, heard: context.now, ..DriveLive::default() };
             core.live.drives.insert(drive.clone(), live);
         }
         for cartridge in &self.cartridges {

@@ -125,7 +125,8 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     }
     info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session started");
     core.touch(Topic::Tape);
-    Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
+    let used_bytes = core.store.volume(&plan.vid)?.map_or(0, |volume| volume.used);
+    Ok(Some(TapeSession { id: row.id, vid: plan.vid, used_bytes, work }))
 }
 
 /// Who shares the load. A blank volume is labelled for whoever waits longest to be archived.

@@ -1,6 +1,6 @@
 //! Between a tape server and the head: drives ask for sessions and report what they did.
 
-use crate::control::TapePhase;
+use crate::control::{DriveDevice, TapePhase};
 use base::{Checksums, Failure, FileId, FilePath, RequestId, SessionId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,9 @@ pub struct DriveContent {
     pub drive: String,
     /// The loaded volume.
     pub loaded: Option<Vid>,
+    /// What it is.
+    #[serde(default)]
+    pub device: DriveDevice,
 }
 
 /// A tape server announces its library. Sessions of its earlier boots are over; their requests go back to the queue.
@@ -73,6 +76,9 @@ pub struct TapeSession {
     pub id: SessionId,
     /// The volume to load, if it is not loaded.
     pub vid: Vid,
+    /// Bytes of the cartridge that are used as far as the catalogue knows; for drives that cannot tell.
+    #[serde(default)]
+    pub used_bytes: u64,
     /// What to do with it.
     pub work: TapeWork,
 }

@@ -16,6 +16,12 @@ pub(super) fn drives() -> Vec<DriveInfo> {
         bytes_total: 0,
         files_left: 0,
         trouble: None,
+        device: DriveDevice {
+            vendor: "IBM".into(),
+            model: "ULT3580-TD9".into(),
+            serial: "10WT012345".into(),
+            address: "/dev/sg3".into(),
+        },
     };
     vec![
         DriveInfo {
