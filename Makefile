@@ -21,7 +21,8 @@ need-test:
 		chromium=chromium chromedriver=chromium-driver gfortran=gfortran pkg-config=pkg-config systemd-analyze=systemd promtool=prometheus mkfs.btrfs=btrfs-progs faketime=faketime '/usr/lib/postgresql/*/bin/initdb=postgresql' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
-		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file'
+		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file' \
+		tgtd=tgt '/usr/lib/*/libiscsi.so.7=libiscsi7'
 
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.

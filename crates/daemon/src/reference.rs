@@ -10,12 +10,13 @@ use pages::{escaped, is_current, paragraph, sections};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The files that declare keys of the configuration, each with a comment.
-const DECLARED: [&str; 7] = [
+const DECLARED: [&str; 8] = [
     include_str!("facility/config/mod.rs"),
     include_str!("facility/config/batch.rs"),
     include_str!("facility/config/disk.rs"),
     include_str!("facility/config/doors.rs"),
     include_str!("facility/config/tape.rs"),
+    include_str!("facility/config/library.rs"),
     include_str!("facility/config/audit.rs"),
     include_str!("facility/config/issuers.rs"),
 ];
@@ -84,8 +85,9 @@ fn configuration() -> String {
     for source in DECLARED {
         declared(source, &mut structs);
     }
-    // An issuer is no part of the defaults; this one has its own.
-    let defaults: Config = toml::from_str("[[issuers]]\n").expect("every key of an issuer has a default");
+    // Issuers and libraries are no part of the defaults; these have their own.
+    let defaults: Config =
+        toml::from_str("[[issuers]]\n[[tape.library]]\n").expect("every key of them has a default");
     let defaults: toml::Table = toml::from_str(&defaults.text()).expect("what is written can be read");
     let section = |key: &Key| structs.get(inner(&key.kind).0).filter(|section| !section.keys.is_empty());
     let top = &structs["Config"];
@@ -97,7 +99,20 @@ fn configuration() -> String {
         let heading = if is_list { format!("[[{}]]", key.name) } else { format!("[{}]", key.name) };
         let value = value.as_array().map_or(value, |list| &list[0]).as_table().expect("a section is a table");
         let _ = write!(text, "\n## `{heading}`\n\n{}", paragraph(&section.about));
-        text.push_str(&table(&section.keys.iter().collect::<Vec<_>>(), value));
+        let (plain, lists): (Vec<&Key>, Vec<&Key>) = section
+            .keys
+            .iter()
+            .partition(|key| structs.get(inner(&key.kind).0).is_none_or(|section| section.keys.is_empty()));
+        text.push_str(&table(&plain, value));
+        for list in lists {
+            let inner = &structs[inner(&list.kind).0];
+            let value = value[&list.name]
+                .as_array()
+                .and_then(|list| list[0].as_table())
+                .expect("it is a list of tables");
+            let _ = write!(text, "\n## `[[{}.{}]]`\n\n{}", key.name, list.name, paragraph(&inner.about));
+            text.push_str(&table(&inner.keys.iter().collect::<Vec<_>>(), value));
+        }
     }
     text
 }

@@ -42,6 +42,8 @@ pub(crate) struct Catalogue {
     pub(crate) orders: VecDeque<TapeSession>,
     pub(crate) log: Log,
     pub(crate) append: Option<AppendPoint>,
+    /// Sessions that append.
+    appends: BTreeSet<Option<u64>>,
     /// Copies that the head has acknowledged, by request.
     pub(crate) copies: BTreeMap<u64, ArchivedCopy>,
     /// What surveys have found, and where the last one ended: `Some(None)` is a blank medium.
@@ -119,7 +121,10 @@ impl Catalogue {
                 self.surveyed = Some(surveyed.end);
                 self.append = surveyed.end;
             }
-            "end_tape_session" if call["trouble"].is_null() => {
+            // Other sessions say nothing of what an append has left.
+            "end_tape_session"
+                if call["trouble"].is_null() && self.appends.contains(&call["session"].as_u64()) =>
+            {
                 if let Some(append) = &mut self.append {
                     append.may_have_leftover = false;
                 }
@@ -183,6 +188,7 @@ impl Catalogue {
         let append = self.append.get_or_insert(start);
         let orders = *append;
         append.may_have_leftover = true;
+        self.appends.insert(Some(id));
         let files = requests.iter().map(|request| disk.archive_file(*request)).collect();
         TapeSession {
             id: SessionId(id),

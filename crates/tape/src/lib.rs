@@ -3,7 +3,8 @@
 //! **Problem.** A load takes minutes, a drive may hang, and a volume may not be the one that was asked for; nothing must be
 //! read or written by mistake.
 //!
-//! **Idea.** [`TapeDrive`] and [`Changer`] are what a library can do; [`VirtualLibrary`] is one of plain directories and files.
+//! **Idea.** [`TapeDrive`] and [`Changer`] are what a library can do; [`VirtualLibrary`] is one of plain directories and files,
+//! [`scsi`] has those of real devices and their emulation.
 //! [`TapeRoom`] is the server: each of its sessions is a state machine that loads a volume, compares its label, and copies
 //! files in the order of the tape. [`watchdog`] notices a drive that hangs.
 //!
@@ -13,6 +14,7 @@
 mod activity;
 pub mod changer;
 pub mod copier;
+mod devices;
 pub mod drive;
 #[cfg(test)]
 mod fake;
@@ -28,6 +30,7 @@ pub mod virtual_library;
 pub mod watchdog;
 
 pub use changer::{Changer, Element, ElementAddress, ElementKind};
+pub use devices::{Devices, IscsiTarget, SgPaths};
 pub use drive::{
     At, Capacity, DriveStatus, Identity, Position, Read, SpaceKind, Spaced, Stop, TapeDrive, Written,
 };

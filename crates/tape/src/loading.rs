@@ -128,9 +128,11 @@ fn moved(
     outcome
 }
 
-/// The changer is part of the drive for the head; a changer that somebody else uses is nobody's fault.
+/// The changer is part of the drive for the head; a changer that somebody else uses, or that cannot be reached now, is nobody's
+/// fault.
 fn of_changer(failure: Failure) -> Fault {
-    let blame = if failure.kind == ErrorKind::Busy { Blame::System } else { Blame::Drive };
+    let may_pass = matches!(failure.kind, ErrorKind::Busy | ErrorKind::Unavailable);
+    let blame = if may_pass { Blame::System } else { Blame::Drive };
     Fault { blame, failure }
 }
 

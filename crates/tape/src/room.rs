@@ -4,18 +4,20 @@
 //! head every second how far each session is, and the operator when a drive hangs. No state outlives a thread: what
 //! is loaded where, the library knows; what is to be done, the head.
 
+mod supervisor;
+
 use crate::{
     activity::Activity,
-    changer::{Changer, Element},
-    copier::{Disk, XrdDisk},
+    changer::Element,
+    copier::Disk,
+    devices::Devices,
     drive::{Identity, TapeDrive},
     loading::{self, Robot},
     session::{self, Bay, Head, LabelStyle},
-    virtual_library::VirtualLibrary,
-    watchdog::{Alarm, Deadlines, Watchdog, WatchedDrive},
+    watchdog::{Deadlines, Watchdog, WatchedDrive},
 };
 use base::{Failure, Millis, Result, Vid};
-use client::{Control, Stop, control::WAIT_MAX};
+use client::{Stop, control::WAIT_MAX};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -25,14 +27,12 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tracing::{debug, error, info, warn};
+use supervisor::{Exit, Supervisor, WatchedSession};
+use tracing::{error, info, warn};
 use wire::control::{
     Cartridge, CartridgeRefused, DriveContent, DriveDevice, NextTapeSession, RegisterLibrary, TapeOrders,
-    TapePhase,
 };
 
-/// Interval between checks of the supervisor.
-const TICK: Duration = Duration::from_secs(1);
 /// First and longest wait after the head or the library could not be asked.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
@@ -73,74 +73,32 @@ pub struct TapeRoom {
 }
 
 impl TapeRoom {
-    /// Starts a room for a virtual library, with all of its drives.
-    pub fn start_virtual(
-        library: &VirtualLibrary,
-        labels: LabelStyle,
-        control: Control,
-        disk: XrdDisk,
-    ) -> Result<Self> {
-        let numbers = library.drive_numbers()?;
-        let drives: Result<Vec<_>> = numbers
-            .into_iter()
-            .map(|number| Ok(Box::new(library.drive(number)?) as Box<dyn TapeDrive>))
-            .collect();
-        let config = RoomConfig::new(labels, library.options().capacity_bytes);
-        Self::start(config, drives?, Box::new(library.clone()), control, disk)
+    /// Starts the threads of a library whose devices are open.
+    pub fn start<H: Head, D: Disk>(config: RoomConfig, devices: Devices, head: H, disk: D) -> Result<Self> {
+        let (ending, ended) = channel();
+        // Dropped if a thread cannot be started, and then tells those that run.
+        let room = Self { stop: Stop::default(), ended };
+        launch(config, devices, head, disk, &room.stop, ending)?;
+        Ok(room)
     }
 
-    /// Starts the threads.
-    pub fn start<H: Head, D: Disk>(
+    /// Starts the library that `open` opens, as soon as that can be done: what cannot be reached now is tried again.
+    pub fn start_when_reached<H: Head, D: Disk>(
+        library: String,
         config: RoomConfig,
-        drives: Vec<Box<dyn TapeDrive>>,
-        changer: Box<dyn Changer>,
+        open: impl Fn() -> Result<Devices> + Send + Sync + 'static,
         head: H,
         disk: D,
     ) -> Result<Self> {
-        let (robot, head, disk) = (Robot::new(changer), Arc::new(head), Arc::new(disk));
-        // Dropped if a thread cannot be started, and then tells those that run.
         let (ending, ended) = channel();
         let room = Self { stop: Stop::default(), ended };
-        let (exit, exits) = channel();
-        let mut watched = Vec::new();
-        let is_library_known = Arc::new(Mutex::new(false));
-        let known: Arc<[KnownDrive]> = drives.iter().map(|drive| KnownDrive::of(drive.as_ref())).collect();
-        for drive in drives {
-            let (watchdog, activity) = (Watchdog::new(config.deadlines), Activity::default());
-            let name = drive.name().to_owned();
-            watched.push(WatchedSession {
-                name: name.clone(),
-                watchdog: watchdog.clone(),
-                activity: activity.clone(),
-            });
-            let bay = Bay {
-                drive: WatchedDrive::new(drive, watchdog.clone()),
-                watchdog,
-                robot: robot.clone(),
-                head: Arc::clone(&head),
-                disk: Arc::clone(&disk),
-                style: config.labels.clone(),
-                activity,
-                stop: room.stop.clone(),
-            };
-            let thread = DriveThread {
-                bay,
-                config: config.clone(),
-                registered: None,
-                idle_since: Instant::now(),
-                drives: Arc::clone(&known),
-                is_library_known: Arc::clone(&is_library_known),
-            };
-            let exit = Exit { drive: name.clone(), exit: exit.clone() };
-            start_thread(format!("tape-{name}"), move || {
-                let _exit = exit;
-                thread.run();
-            })?;
-        }
-        let supervisor = Supervisor { watched, head, stop: room.stop.clone(), exits };
-        start_thread("tape-supervisor".to_owned(), move || {
-            let _ending: Sender<()> = ending;
-            supervisor.run();
+        let stop = room.stop.clone();
+        let open = Arc::new(open);
+        start_thread(format!("tape-open-{library}"), move || {
+            let Some(devices) = open_at_last(&library, &open, &stop) else { return };
+            if let Err(failure) = launch(config, devices, head, disk, &stop, ending) {
+                error!(%library, cause = %failure, "cannot start the tape library; restart the tape server");
+            }
         })?;
         Ok(room)
     }
@@ -171,22 +129,94 @@ impl Drop for TapeRoom {
     }
 }
 
+/// Opens the devices of a library; tries again while they cannot be reached. `None`: it is time to stop.
+fn open_at_last(
+    library: &str,
+    open: &Arc<impl Fn() -> Result<Devices> + Send + Sync + 'static>,
+    stop: &Stop,
+) -> Option<Devices> {
+    let (mut wait, mut told) = (RETRY_WAIT.0, String::new());
+    loop {
+        let open = Arc::clone(open);
+        // A stop does not wait for a target that does not answer.
+        match stop.ask("tape-open", move || open())? {
+            Ok(devices) => {
+                info!(%library, drives = devices.drives.len(), "tape library opened");
+                return Some(devices);
+            }
+            Err(failure) => {
+                let cause = failure.to_string();
+                if cause != told {
+                    error!(%library, %cause, hint = failure.hint, "cannot open the tape library; trying again");
+                    told = cause;
+                }
+            }
+        }
+        if stop.wait(wait) {
+            return None;
+        }
+        wait = (wait * 2).min(RETRY_WAIT.1);
+    }
+}
+
+/// Starts the threads of a library. `ending` is dropped when the last of them has ended.
+fn launch<H: Head, D: Disk>(
+    config: RoomConfig,
+    devices: Devices,
+    head: H,
+    disk: D,
+    stop: &Stop,
+    ending: Sender<()>,
+) -> Result<()> {
+    let Devices { drives, changer } = devices;
+    let (robot, head, disk) = (Robot::new(changer), Arc::new(head), Arc::new(disk));
+    let (exit, exits) = channel();
+    let mut watched = Vec::new();
+    let is_library_known = Arc::new(Mutex::new(false));
+    let known: Arc<[KnownDrive]> = drives.iter().map(|drive| KnownDrive::of(drive.as_ref())).collect();
+    for drive in drives {
+        let (watchdog, activity) = (Watchdog::new(config.deadlines), Activity::default());
+        let name = drive.name().to_owned();
+        watched.push(WatchedSession {
+            name: name.clone(),
+            watchdog: watchdog.clone(),
+            activity: activity.clone(),
+        });
+        let bay = Bay {
+            drive: WatchedDrive::new(drive, watchdog.clone()),
+            watchdog,
+            robot: robot.clone(),
+            head: Arc::clone(&head),
+            disk: Arc::clone(&disk),
+            style: config.labels.clone(),
+            activity,
+            stop: stop.clone(),
+        };
+        let thread = DriveThread {
+            bay,
+            config: config.clone(),
+            registered: None,
+            idle_since: Instant::now(),
+            drives: Arc::clone(&known),
+            is_library_known: Arc::clone(&is_library_known),
+        };
+        let exit = Exit { drive: name.clone(), exit: exit.clone() };
+        start_thread(format!("tape-{name}"), move || {
+            let _exit = exit;
+            thread.run();
+        })?;
+    }
+    let supervisor = Supervisor { watched, head, stop: stop.clone(), exits };
+    start_thread("tape-supervisor".to_owned(), move || {
+        let _ending: Sender<()> = ending;
+        supervisor.run();
+    })?;
+    Ok(())
+}
+
 fn start_thread(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = thread::Builder::new().name(name.clone()).spawn(body);
     started.map(|_| ()).map_err(|cause| Failure::io(format!("start thread {name}"), &cause))
-}
-
-/// Tells the supervisor that a drive's thread has ended, however that came.
-struct Exit {
-    drive: String,
-    exit: Sender<String>,
-}
-
-impl Drop for Exit {
-    fn drop(&mut self) {
-        // The supervisor outlives the drives; if it does not, nobody needs to know.
-        let _ = self.exit.send(std::mem::take(&mut self.drive));
-    }
 }
 
 /// What the head is told of a drive.
@@ -309,58 +339,6 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
         self.bay.head.call(&register, Millis(0))?;
         *is_known = true;
         Ok(())
-    }
-}
-
-/// A drive as the supervisor sees it.
-struct WatchedSession {
-    name: String,
-    watchdog: Watchdog,
-    activity: Activity,
-}
-
-struct Supervisor<H> {
-    watched: Vec<WatchedSession>,
-    head: Arc<H>,
-    stop: Stop,
-    exits: Receiver<String>,
-}
-
-impl<H: Head> Supervisor<H> {
-    fn run(mut self) {
-        while !self.watched.is_empty() {
-            match self.exits.recv_timeout(TICK) {
-                Ok(name) => {
-                    self.watched.retain(|drive| drive.name != name);
-                    if !self.stop.is_set() {
-                        error!(drive = %name, "the thread of a tape drive ended unexpectedly; restart the tape server");
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => self.watched.iter().for_each(|drive| self.look_at(drive)),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    }
-
-    fn look_at(&self, drive: &WatchedSession) {
-        match drive.watchdog.check(Instant::now()) {
-            Some(Alarm::Stuck { operation, since }) => {
-                let seconds = since.as_secs();
-                error!(drive = %drive.name, %operation, seconds, "tape drive hangs; check the drive, then \
-                    restart the tape server");
-            }
-            Some(Alarm::Recovered) => warn!(drive = %drive.name, "tape drive responds again"),
-            None => {}
-        }
-        let Some(mut progress) = drive.activity.now() else {
-            return;
-        };
-        if drive.watchdog.is_stuck() {
-            progress.phase = TapePhase::Stuck;
-        }
-        if let Err(failure) = self.head.call(&progress, Millis(0)) {
-            debug!(drive = %drive.name, cause = %failure, "could not report progress to the head");
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
-    changer::ElementKind,
+    changer::{Changer, ElementKind},
     fake::{FakeHead, MemoryDisk, label_orders, style, vid},
+    virtual_library::VirtualLibrary,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ impl World {
         let drives = (0..drives).map(|n| Box::new(library.drive(n).unwrap()) as Box<dyn TapeDrive>).collect();
         let config = RoomConfig { idle_unload, ..RoomConfig::new(style(512), 1 << 30) };
         let (head, disk) = (self.head.clone(), self.disk.clone());
-        TapeRoom::start(config, drives, Box::new(library), head, disk).unwrap()
+        TapeRoom::start(config, Devices { drives, changer: Box::new(library) }, head, disk).unwrap()
     }
 }
 

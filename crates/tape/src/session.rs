@@ -11,6 +11,7 @@
 //! the drive ends it. Copies are reported after a flush and never before, recalled files after the disk server has
 //! committed them.
 
+mod report;
 mod survey;
 
 use crate::{
@@ -22,12 +23,9 @@ use crate::{
     loading::{self, Robot},
     watchdog::{Watchdog, WatchedDrive},
 };
-use base::{ErrorKind, Failure, Millis, RequestId, Result, limits::TAPE_FLUSH_BYTES};
+use base::{Failure, Millis, RequestId, Result, limits::TAPE_FLUSH_BYTES};
 use client::{Control, Stop};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 use tracing::{info, warn};
 use wire::{
     control::{
@@ -41,10 +39,6 @@ use wire::{
 const FLUSH_FILES: usize = 200;
 /// Faults of disk servers in a row after which a session gives up: they may all be gone.
 const SYSTEM_FAULTS_MAX: u32 = 3;
-/// How long a report is repeated while the head cannot be reached. What is not reported is done again.
-const REPORT_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest wait between two tries of a report.
-const RETRY_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// The head, as the tape room sees it.
 pub trait Head: Send + Sync + 'static {
@@ -384,27 +378,8 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
     }
 }
 
-impl<H: Head, D> Bay<H, D> {
-    /// Tells the head, again and again for a while if it cannot be reached.
-    fn report<C: Call>(&self, call: &C) -> Result<()> {
-        let begun = Instant::now();
-        let mut wait = Duration::from_millis(250);
-        loop {
-            let Err(failure) = self.head.call(call, Millis(0)) else {
-                return Ok(());
-            };
-            let may_pass = matches!(
-                failure.kind,
-                ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Io
-            );
-            if !may_pass || begun.elapsed() + wait > REPORT_DEADLINE || self.stop.wait(wait) {
-                return Err(failure.during(format_args!("report {}", C::NAME)));
-            }
-            wait = (wait * 2).min(RETRY_WAIT_MAX);
-        }
-    }
-}
-
+#[cfg(test)]
+mod scsi_tests;
 #[cfg(test)]
 #[path = "session_tests.rs"]
 mod tests;

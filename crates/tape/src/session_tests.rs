@@ -6,6 +6,7 @@ use crate::{
     virtual_library::VirtualLibrary,
     watchdog::Deadlines,
 };
+use base::ErrorKind;
 use proptest::prelude::*;
 use std::{fs, path::PathBuf};
 

@@ -49,10 +49,10 @@ pub(crate) fn at(layout: &Layout, url: &str, password: &Path) -> Result<Catalogu
     Catalogue::database(url, Some(&password))
 }
 
-fn read_password(file: &Path) -> Result<String> {
+pub(crate) fn read_password(file: &Path) -> Result<String> {
     let failed = |cause: std::io::Error| {
-        Failure::io(format!("read the catalogue's password in {}", file.display()), &cause)
-            .hint("see catalogue_password in facility.toml")
+        Failure::io(format!("read the password in {}", file.display()), &cause)
+            .hint("see catalogue_password and password_file in facility.toml")
     };
     let about = fs::metadata(file).map_err(failed)?;
     if about.mode() & 0o077 != 0 {

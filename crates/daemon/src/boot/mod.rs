@@ -4,6 +4,7 @@ pub mod catalogue;
 pub mod facility;
 pub(crate) mod head_host;
 pub mod join;
+mod libraries;
 pub(crate) mod member;
 pub(crate) mod rooms;
 pub mod run;

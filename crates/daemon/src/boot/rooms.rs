@@ -1,10 +1,11 @@
 //! The tape server and the worker of a host, on threads of their own: beside the head, or on a host that joined.
 
 use crate::{
+    boot::libraries::Libraries,
     facility::{config::Config, layout::Layout},
     hosts::authority::Authority,
 };
-use base::{Failure, Result, Timestamp};
+use base::{Failure, Result};
 use batch::{WorkerConfig, identity::UserPolicy, run_worker, sandbox::Limits};
 use client::{Control, Stop};
 use std::{
@@ -13,9 +14,8 @@ use std::{
     thread::JoinHandle,
     time::Duration,
 };
-use tape::{TapeRoom, VirtualLibrary, copier::XrdDisk, session::LabelStyle};
 use tracing::{error, info};
-use wire::{control::Role, media::label::LabelDate};
+use wire::control::Role;
 
 /// Pause before a room that ended badly is started again.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub(crate) struct RoomConfiguration<'a> {
 /// The rooms, each if the host has that role.
 #[derive(Default)]
 pub(crate) struct Rooms {
-    tape: Option<TapeRoom>,
+    tape: Libraries,
     stop_worker: Stop,
     worker: Option<JoinHandle<()>>,
 }
@@ -48,32 +48,12 @@ impl RoomConfiguration<'_> {
     /// Starts the rooms.
     pub(crate) fn start(self) -> Result<Rooms> {
         let has = |role| self.config.host.roles.contains(&role);
-        let tape = has(Role::Tape).then(|| self.start_tape()).transpose()?;
+        let tape = if has(Role::Tape) { Libraries::start(&self)? } else { Libraries::default() };
         let mut rooms = Rooms { tape, ..Rooms::default() };
         if has(Role::Cpu) && self.may_run_jobs() {
             rooms.worker = Some(start_worker(self.worker()?, &self.control, &rooms.stop_worker)?);
         }
         Ok(rooms)
-    }
-
-    fn start_tape(&self) -> Result<TapeRoom> {
-        let labels = LabelStyle {
-            site: self.site.clone(),
-            host: if self.prefix.is_empty() { "localhost".to_owned() } else { self.config.host_name() },
-            block_bytes: u32::try_from(self.config.tape.block.0).unwrap_or(u32::MAX),
-            today: || LabelDate::from_timestamp(Timestamp::from_system(std::time::SystemTime::now())),
-        };
-        let disk = XrdDisk::new(self.authorities.clone());
-        TapeRoom::start_virtual(&self.library()?, labels, self.control.clone(), disk)
-    }
-
-    fn library(&self) -> Result<VirtualLibrary> {
-        let tape = &self.config.tape;
-        let load_time = Duration::from_millis(tape.load_time.0.0.unsigned_abs());
-        let options =
-            tape::DriveOptions { load_time, ..tape::DriveOptions::with_capacity(tape.volume_size.0) };
-        let library = VirtualLibrary::open(self.layout.library())?.with_options(options);
-        Ok(library.named(format!("{}{}", self.prefix, crate::facility::layout::LIBRARY)))
     }
 
     /// A head that demands tokens has users whom its host does not know: their jobs go to other hosts, unless an operator wants it.
@@ -112,8 +92,9 @@ impl RoomConfiguration<'_> {
     /// What jobs do not see: the facility, and what its configuration names elsewhere.
     fn hidden(&self) -> Vec<PathBuf> {
         let config = self.config;
-        let elsewhere =
-            [&config.tls.key, &config.catalogue_password].map(|path| self.layout.root().join(path));
+        let passwords = config.tape.library.iter().map(|library| &library.password_file);
+        let elsewhere = [&config.tls.key, &config.catalogue_password].into_iter().chain(passwords);
+        let elsewhere = elsewhere.map(|path| self.layout.root().join(path));
         let all = std::iter::once(self.layout.root().to_owned()).chain(elsewhere);
         all.filter_map(|path| path.canonicalize().ok()).collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -173,13 +154,13 @@ fn start_worker(config: WorkerConfig, control: &Control, stop: &Stop) -> Result<
 impl Rooms {
     /// Tells the rooms to stop, without waiting.
     pub(crate) fn tell(&self) {
-        self.tape.iter().for_each(TapeRoom::tell);
+        self.tape.tell();
         self.stop_worker.set();
     }
 
     /// Waits until they have. Blocks.
     pub(crate) fn join(self, deadline: Duration) -> Result<()> {
-        let tape = self.tape.map_or(Ok(()), |tape| tape.stop(deadline));
+        let tape = self.tape.stop(deadline);
         if self.worker.is_some_and(|worker| worker.join().is_err()) {
             error!("the worker's thread panicked");
         }

@@ -49,6 +49,12 @@ impl Layout {
         self.0.join("tape").join(LIBRARY)
     }
 
+    /// Another virtual library.
+    #[must_use]
+    pub fn library_named(&self, name: &str) -> PathBuf {
+        self.0.join("tape").join(name)
+    }
+
     /// The worker's runs.
     #[must_use]
     pub fn batch(&self) -> PathBuf {

@@ -123,7 +123,7 @@ pub fn append_file(
             "{place}: blocks cannot have {block_bytes} bytes"
         ))));
     }
-    let position = drive.position().map_err(Fault::of_drive)?.block;
+    let position = drive.position().map_err(|failure| place.of_drive(failure))?.block;
     if position != file.block {
         let what =
             format!("{place}: it is to begin at block {}, and the drive stands at {position}", file.block);
@@ -152,7 +152,7 @@ pub fn append_file(
     pen.mark()?;
     let is_nearly_full = pen.is_nearly_full;
     let end_block = file.block + OBJECTS_AROUND_DATA + blocks;
-    let position = drive.position().map_err(Fault::of_drive)?.block;
+    let position = drive.position().map_err(|failure| place.of_drive(failure))?.block;
     if position != end_block {
         let what = format!("{place}: it should end at block {end_block}, and the drive stands at {position}");
         return Err(Fault { blame: wire::control::Blame::Drive, failure: Failure::corrupt(what) });

@@ -38,6 +38,11 @@ impl LabelContext {
         Self { fseq: Some(fseq), ..Self::volume(drive, vid) }
     }
 
+    /// The fault for what the drive said, which then names the volume.
+    pub(super) fn of_drive(&self, failure: Failure) -> Fault {
+        Fault::of_drive(failure.during(self))
+    }
+
     pub(super) fn mismatch(&self, what: &str) -> Fault {
         let failure = Failure::corrupt(format!("{self}: {what}"));
         Fault::volume(failure.hint("the volume differs from the catalogue; disable it and check it"))

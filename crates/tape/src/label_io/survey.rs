@@ -40,8 +40,8 @@ impl From<Fault> for Truncation {
 /// Checks what lies before `from`. False for a medium that is blank: without even a label.
 pub fn begin_survey(drive: &mut dyn TapeDrive, vid: &Vid, from: AppendPoint) -> Result<bool, Fault> {
     if from.fseq == 1 {
-        drive.rewind().map_err(Fault::of_drive)?;
         let place = LabelContext::volume(drive, vid);
+        drive.rewind().map_err(|failure| place.of_drive(failure))?;
         let first = drive.read_block(&mut Vec::new());
         if first.map_err(|failure| Fault::of_drive(failure.during(&place)))? == Read::End {
             return Ok(false);
@@ -104,7 +104,7 @@ impl Reader<'_> {
         let trailers = [self.label()?, self.label()?, self.label()?];
         self.place.check_labels(&labels, Side::Trailer, data.blocks, &trailers)?;
         self.mark("the mark behind the trailers")?;
-        let end_block = self.drive.position().map_err(Fault::of_drive)?.block;
+        let end_block = self.drive.position().map_err(|failure| self.place.of_drive(failure))?.block;
         let AppendPoint { fseq, block, .. } = point;
         let (size, checksums, created) = (data.size, data.checksums, hdr1.created.begins());
         Ok(Found::File(FoundFile { file, fseq, block, end_block, size, checksums, created }))

@@ -28,11 +28,11 @@ pub fn label_volume(
     today: LabelDate,
 ) -> Result<(), Fault> {
     let place = LabelContext::volume(drive, vid);
-    drive.rewind().map_err(Fault::of_drive)?;
+    drive.rewind().map_err(|failure| place.of_drive(failure))?;
     if relabel == Relabel::Refuse {
         refuse_used(drive, &place)?;
     }
-    drive.rewind().map_err(Fault::of_drive)?;
+    drive.rewind().map_err(|failure| place.of_drive(failure))?;
     let owner = Text::fitted("BACKPLANE");
     let vol1 = Vol1 { vsn: vid.clone(), owner, protection: BlockProtection::Off };
     let hdr1 = Hdr1 {
@@ -76,7 +76,7 @@ fn refuse_used(drive: &mut dyn TapeDrive, place: &LabelContext) -> Result<(), Fa
 /// Checks that the volume in `drive` is `vid`, by its label; the position is then behind VOL1.
 pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> {
     let place = LabelContext::volume(drive, vid);
-    drive.rewind().map_err(Fault::of_drive)?;
+    drive.rewind().map_err(|failure| place.of_drive(failure))?;
     let mut block = Vec::new();
     place.expect_block(drive, &mut block, "VOL1")?;
     let label = Vol1::decode(&block).map_err(|error| {

@@ -112,18 +112,17 @@ impl<T: Transport> ScsiChanger<T> {
         if let Some(element) = elements.iter().find(is_here) {
             return Ok(ElementAddress(element.address));
         }
-        let known: Vec<_> = elements.iter().filter(|element| !element.identity.is_empty()).collect();
-        if !known.is_empty() {
-            let known: Vec<_> = known.iter().map(|element| element.identity.as_str()).collect();
-            let what =
-                format!("{}: drive {name} ({serial}) is not among its drives: {known:?}", self.place());
-            return Err(Failure::invalid(what).hint("the drive may belong to another library"));
-        }
         let element = elements.get(number).ok_or_else(|| {
             let there = base::units::counted(elements.len() as u64, "drive", "drives");
             let what = format!("{}: it has {there}, {name} would be number {}", self.place(), number + 1);
             Failure::invalid(what).hint("name its drives only, in the order of their elements")
         })?;
+        if !element.identity.is_empty() && !serial.is_empty() {
+            let (place, address, other) = (self.place(), element.address, &element.identity);
+            let what =
+                format!("{place}: drive {name} ({serial}) is not in element {address}, there is {other}");
+            return Err(Failure::invalid(what).hint("the drive may belong to another library"));
+        }
         Ok(ElementAddress(element.address))
     }
 

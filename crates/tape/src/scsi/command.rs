@@ -45,6 +45,8 @@ pub struct Command {
     length: u8,
 }
 
+/// Its operation code.
+const READ_ELEMENT_STATUS: u8 = 0xb8;
 /// Largest count of SPACE(6), in either direction.
 pub(super) const SPACE_MAX: i64 = (1 << 23) - 1;
 
@@ -65,6 +67,12 @@ impl Command {
     #[must_use]
     pub fn kind(&self) -> CommandKind {
         self.kind
+    }
+
+    /// Whether it changes nothing, so that it can be repeated when nobody knows what became of it.
+    #[must_use]
+    pub fn is_question(&self) -> bool {
+        self.kind == CommandKind::Ask || self.bytes[0] == READ_ELEMENT_STATUS
     }
 
     /// The bytes.
@@ -175,7 +183,20 @@ impl Command {
         let [first_high, first_low] = first.to_be_bytes();
         let [high, low] = count.to_be_bytes();
         let [_, a, b, c] = super::element::STATUS_BYTES_MAX.to_be_bytes();
-        let cdb = [0xb8, 0x10 | code, first_high, first_low, high, low, with_identity.into(), a, b, c, 0, 0];
+        let cdb = [
+            READ_ELEMENT_STATUS,
+            0x10 | code,
+            first_high,
+            first_low,
+            high,
+            low,
+            with_identity.into(),
+            a,
+            b,
+            c,
+            0,
+            0,
+        ];
         Self::new("READ ELEMENT STATUS", CommandKind::Exchange, &cdb)
     }
 

@@ -19,6 +19,9 @@ const BUSY_DEADLINE: Duration = Duration::from_secs(120);
 /// Pause before a busy device is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
+/// What an operator should know of a reset.
+const RESET: &str = "somebody reset the drive; what was not flushed is written again";
+
 /// What a unit attention means for the command that meets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attention {
@@ -46,6 +49,8 @@ pub enum Trouble {
     Reserved,
     /// The device says something that means nothing.
     Nonsense(u8),
+    /// The device was reset, or could not be reached, since the last command that depends on its position.
+    Reset,
     /// It is not known what the device did.
     Transport(Failure),
 }
@@ -64,7 +69,7 @@ impl Trouble {
         let sense = match self {
             Self::Sense(sense) => sense,
             Self::Reserved => return ErrorKind::Busy,
-            Self::Nonsense(_) => return ErrorKind::Io,
+            Self::Nonsense(_) | Self::Reset => return ErrorKind::Io,
             Self::Transport(failure) => return failure.kind,
         };
         match (sense.key, sense.code) {
@@ -88,9 +93,8 @@ impl Trouble {
             Self::Sense(sense) if sense.key == SenseKey::DataProtect => {
                 failure.hint("the cartridge is write-protected; move its switch, or set the volume read-only")
             }
-            Self::Sense(sense) if sense.is_position_lost() => {
-                failure.hint("somebody reset the drive; what was not flushed is written again")
-            }
+            Self::Sense(sense) if sense.is_position_lost() => failure.hint(RESET),
+            Self::Reset => failure.hint(RESET),
             _ => failure,
         }
     }
@@ -102,6 +106,7 @@ impl fmt::Display for Trouble {
             Self::Sense(sense) => sense.fmt(f),
             Self::Reserved => f.write_str("another host has reserved the device"),
             Self::Nonsense(status) => write!(f, "status {status:#04x} without a reason"),
+            Self::Reset => f.write_str("the device was reset before it, and its position is not known"),
             Self::Transport(failure) => failure.fmt(f),
         }
     }
@@ -112,18 +117,34 @@ impl fmt::Display for Trouble {
 pub struct Device<T> {
     name: String,
     transport: T,
+    /// Bytes that the last command moved, however it ended.
+    transferred: usize,
+    /// How often it was reset, got another medium, or could not be reached: whatever it was doing is forgotten.
+    resets: u64,
 }
 
 impl<T: Transport> Device<T> {
     /// Names the device that is at the other end of `transport`.
     pub fn new(name: impl Into<String>, transport: T) -> Self {
-        Self { name: name.into(), transport }
+        Self { name: name.into(), transport, transferred: 0, resets: 0 }
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Bytes that the last command moved, however it ended.
+    #[must_use]
+    pub fn transferred(&self) -> usize {
+        self.transferred
+    }
+
+    /// How often it was reset, got another medium, or could not be reached. Whoever depends on its position compares.
+    #[must_use]
+    pub fn resets(&self) -> u64 {
+        self.resets
     }
 
     /// The way to it.
@@ -146,15 +167,27 @@ impl<T: Transport> Device<T> {
         attention: Attention,
     ) -> Result<Outcome, Trouble> {
         let (mut attentions, begun) = (0, Instant::now());
+        let mut may_repeat = attention == Attention::Repeat && command.is_question();
         loop {
-            let deadline = command.kind().deadline();
-            let reply =
-                self.transport.execute(command, data.again(), deadline).map_err(Trouble::Transport)?;
+            let reply = match self.transport.execute(command, data.again(), command.kind().deadline()) {
+                Ok(reply) => reply,
+                Err(failure) => {
+                    self.resets += 1;
+                    // A connection that ended while nobody used it is made again, once.
+                    if !std::mem::take(&mut may_repeat) || failure.kind != ErrorKind::Unavailable {
+                        return Err(Trouble::Transport(failure));
+                    }
+                    debug!(device = %self.name, cause = %failure, "device not reached; trying once more");
+                    continue;
+                }
+            };
             let sense = Sense::decode(&reply.sense);
+            self.transferred = reply.transferred;
             match (reply.status, sense) {
                 (GOOD, _) => return Ok(Outcome { transferred: reply.transferred, recovered: None }),
                 (CHECK_CONDITION, Some(sense)) => match sense.key {
                     SenseKey::UnitAttention if attentions < ATTENTIONS_MAX => {
+                        self.resets += u64::from(sense.is_position_lost());
                         if attention == Attention::KeepsPosition && sense.is_position_lost() {
                             return Err(Trouble::Sense(sense));
                         }

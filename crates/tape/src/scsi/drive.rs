@@ -80,6 +80,15 @@ struct Medium {
     is_dirty: bool,
     /// The drive refuses until it is unloaded and loaded.
     failed: Option<Failure>,
+    /// Resets of the device before: one more, and the position is lost.
+    resets: u64,
+}
+
+impl Medium {
+    /// A medium that was just threaded, or found threaded.
+    fn new(resets: u64) -> Self {
+        Self { at: None, end: None, is_dirty: false, failed: None, resets }
+    }
 }
 
 /// A tape drive behind a transport.
@@ -87,6 +96,7 @@ struct Medium {
 pub struct ScsiDrive<T> {
     device: Device<T>,
     identity: Identity,
+    serial: String,
     capabilities: Capabilities,
     times: DriveTimes,
     watchdog: Option<Watchdog>,
@@ -118,6 +128,7 @@ impl<T: Transport> ScsiDrive<T> {
         let mut drive = Self {
             device,
             identity,
+            serial: inquiry.serial,
             capabilities: Capabilities {
                 locate_16: true,
                 locate_10: true,
@@ -133,7 +144,7 @@ impl<T: Transport> ScsiDrive<T> {
         };
         let ready = drive.device.run(&Command::test_unit_ready(), Data::None, Attention::Repeat);
         if ready.is_ok() {
-            drive.medium = Some(Medium { at: None, end: None, is_dirty: false, failed: None });
+            drive.medium = Some(Medium::new(drive.device.resets()));
         }
         Ok(drive)
     }
@@ -142,6 +153,12 @@ impl<T: Transport> ScsiDrive<T> {
     #[must_use]
     pub fn with_times(self, times: DriveTimes) -> Self {
         Self { times, ..self }
+    }
+
+    /// Its serial number in full; empty if it does not say.
+    #[must_use]
+    pub fn serial(&self) -> &str {
+        &self.serial
     }
 
     /// What the drive was found to offer.
@@ -181,6 +198,10 @@ impl<T: Transport> ScsiDrive<T> {
 
     /// Runs a command that depends on the position.
     fn run(&mut self, command: &Command, data: Data<'_>) -> Result<Outcome, Trouble> {
+        let resets = self.device.resets();
+        if self.medium.as_ref().is_some_and(|medium| medium.resets != resets) {
+            return Err(Trouble::Reset);
+        }
         self.device.run(command, data, Attention::KeepsPosition)
     }
 
@@ -236,7 +257,10 @@ impl<T: Transport> TapeDrive for ScsiDrive<T> {
                 self.medium = None;
             }
             // A reset while nobody used the drive does no harm: from here on all begins at the beginning.
-            Some((false, false)) if !self.is_ready()? => self.medium = None,
+            Some((false, false)) => {
+                let is_ready = self.is_ready()?;
+                self.medium = is_ready.then(|| Medium::new(self.device.resets()));
+            }
             _ => {}
         }
         if self.medium.is_none() {

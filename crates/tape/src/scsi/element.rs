@@ -54,7 +54,9 @@ pub(super) fn decode(code: u8, data: &[u8]) -> Result<Vec<ElementStatus>> {
         let rest = &pages[8..];
         let (body, next) = rest.split_at(be_24(&page[5..8]).min(rest.len()));
         if kind == code {
-            found.extend(body.chunks_exact(length).map(|descriptor| element(descriptor, flags)));
+            // Some changers cut the last descriptor short, behind what matters: what is missing is not there.
+            let whole = |piece: &&[u8]| piece.len() >= DESCRIPTOR_BYTES_MIN;
+            found.extend(body.chunks(length).filter(whole).map(|descriptor| element(descriptor, flags)));
         }
         pages = next;
     }
@@ -68,14 +70,20 @@ fn element(descriptor: &[u8], flags: u8) -> ElementStatus {
     let tags = [flags & 0x80 != 0, flags & 0x40 != 0];
     let behind_tags = 12 + TAG_BYTES * tags.iter().filter(|is_there| **is_there).count();
     let bar_code = if tags[0] { text(descriptor, 12, TAG_TEXT_BYTES) } else { String::new() };
-    let identity_length = descriptor.get(behind_tags + 3).copied().unwrap_or(0);
+    let identity_length = descriptor.get(behind_tags + 3).copied().unwrap_or(0).into();
+    let identity_end = behind_tags + 4 + identity_length;
+    let identity = if identity_end <= descriptor.len() {
+        text(descriptor, behind_tags + 4, identity_length)
+    } else {
+        String::new()
+    };
     ElementStatus {
         address: u16::from_be_bytes([descriptor[0], descriptor[1]]),
         is_full: state & 0x01 != 0,
         exception: (state & 0x04 != 0).then_some((descriptor[4], descriptor[5])),
         source: is_source_valid.then(|| u16::from_be_bytes([descriptor[10], descriptor[11]])),
         bar_code,
-        identity: text(descriptor, behind_tags + 4, identity_length.into()),
+        identity,
     }
 }
 
@@ -143,6 +151,15 @@ mod tests {
         assert_eq!(decode(2, &encode(2, &elements)).unwrap(), elements);
         assert_eq!(decode(3, &encode(2, &elements)).unwrap(), []);
         assert_eq!(decode(2, &encode(2, &[])).unwrap(), []);
+    }
+
+    #[test]
+    fn a_last_descriptor_that_is_cut_short_is_an_element_without_identity() {
+        let elements = [slot(500, "BP0001L9"), slot(501, "BP0002L9")];
+        let answer = encode(4, &elements);
+        let found = decode(4, &answer[..answer.len() - 29]).unwrap();
+        assert_eq!(found[0], elements[0]);
+        assert_eq!((found[1].bar_code.as_str(), found[1].identity.as_str()), ("BP0002L9", ""));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod catalogue;
 mod disk;
 mod doors;
 pub mod issuers;
+mod library;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use batch::{Batch, Shares};
 pub use disk::{Disk, Reads, Trash};
 pub use doors::{Doors, Reach, RootTls, Tls, Tokens};
 use issuers::IssuerConfig;
+pub use library::{LibraryConfig, LibraryKind};
 use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,

@@ -1,5 +1,7 @@
-//! The virtual library of a host.
+//! The tape server of a host and its libraries.
 
+use super::{LibraryConfig, library};
+use crate::facility::layout::LIBRARY;
 use base::{
     Failure, Millis, Result,
     units::{Size, Span, counted},
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tape {
-    /// Number of drives.
+    /// Number of drives; 0: this host has no such library, only those of `[[tape.library]]`.
     pub drives: u16,
     /// Number of slots.
     pub slots: u16,
@@ -25,6 +27,9 @@ pub struct Tape {
     pub block: Size,
     /// How long the virtual library takes to load a cartridge; real drives need about 15 s.
     pub load_time: Span,
+    /// Libraries beside the virtual one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<LibraryConfig>,
 }
 
 impl Default for Tape {
@@ -38,6 +43,7 @@ impl Default for Tape {
             volume_size: Size(16 << 30),
             block,
             load_time: Span(Millis(0)),
+            library: Vec::new(),
         }
     }
 }
@@ -56,8 +62,7 @@ impl Tape {
             let what = format!("tape.volumes = {} do not fit {slots}", self.volumes);
             return refuse(what, "raise tape.slots");
         }
-        let is_label = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
-        if !(1..=2).contains(&self.prefix.len()) || !self.prefix.chars().all(is_label) {
+        if !is_prefix(&self.prefix) {
             let what = format!("tape.prefix = {:?} is not one or two of A-Z 0-9", self.prefix);
             return refuse(what, "BP is usual: labels have six characters, four of them a number");
         }
@@ -67,6 +72,12 @@ impl Tape {
                 "labels alone need some of it",
             );
         }
-        Ok(())
+        library::check(&self.library, (self.drives > 0).then_some(LIBRARY))
     }
+}
+
+/// Whether labels can begin with it: a number of four digits follows.
+pub(super) fn is_prefix(text: &str) -> bool {
+    let is_label = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+    (1..=2).contains(&text.len()) && text.chars().all(is_label)
 }

@@ -73,7 +73,7 @@ impl<T: Transport> ScsiDrive<T> {
             }
             self.pause(begun, deadline)?;
         }
-        self.medium = Some(Medium { at: None, end: None, is_dirty: false, failed: None });
+        self.medium = Some(Medium::new(self.device.resets()));
         Ok(())
     }
 

@@ -199,7 +199,8 @@ impl<T: Transport> ScsiDrive<T> {
 
 /// Whether the drive has met the end of the data.
 fn is_end(sense: &Sense) -> bool {
-    sense.key == SenseKey::BlankCheck || sense.end_of_medium && sense.code == (0x00, 0x05)
+    let is_other_key = matches!(sense.key, SenseKey::NoSense | SenseKey::Medium);
+    !sense.is_deferred && (sense.key == SenseKey::BlankCheck || is_other_key && sense.code == (0x00, 0x05))
 }
 
 /// Why a move over `count` ended early; `None` if the sense data are about something else.

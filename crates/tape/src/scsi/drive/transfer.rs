@@ -16,8 +16,8 @@ use wire::media::awstape::BLOCK_BYTES_MAX;
 /// What a read has met.
 enum Met {
     Read(Read),
-    /// A block that is longer than the buffer: of so many bytes. The position is behind it.
-    Longer(u32),
+    /// A block of so many bytes that did not come whole. The position is behind it.
+    Partly(u32),
 }
 
 impl<T: Transport> ScsiDrive<T> {
@@ -80,16 +80,16 @@ impl<T: Transport> ScsiDrive<T> {
 
     pub(super) fn read(&mut self, block: &mut Vec<u8>) -> Result<Read> {
         self.at()?;
-        // A drive that is asked for too little says how much there is; then it is asked once more.
-        match self.read_once(block)? {
+        // A drive that is asked for another length says which it is; if not all came, it is asked once more.
+        match self.read_once(self.block_bytes, block)? {
             Met::Read(read) => Ok(read),
-            Met::Longer(length) => {
-                self.block_bytes = length;
+            Met::Partly(length) => {
+                self.block_bytes = self.block_bytes.max(length);
                 let back = Command::space(0, -1);
                 self.run(&back, Data::None).map_err(|trouble| self.fail(&back, trouble))?;
-                match self.read_once(block)? {
+                match self.read_once(length, block)? {
                     Met::Read(read) => Ok(read),
-                    Met::Longer(now) => {
+                    Met::Partly(now) => {
                         let name = self.device.name();
                         let what = format!("drive {name}: a block has {length} bytes, and then {now}");
                         Err(Failure::new(ErrorKind::Io, what))
@@ -99,8 +99,7 @@ impl<T: Transport> ScsiDrive<T> {
         }
     }
 
-    fn read_once(&mut self, block: &mut Vec<u8>) -> Result<Met> {
-        let wanted = self.block_bytes;
+    fn read_once(&mut self, wanted: u32, block: &mut Vec<u8>) -> Result<Met> {
         block.resize(wanted as usize, 0);
         let command = Command::read(wanted);
         let sense = match self.run(&command, Data::In(block)) {
@@ -115,12 +114,13 @@ impl<T: Transport> ScsiDrive<T> {
             Ok(Outcome { recovered: Some(sense), .. }) | Err(Trouble::Sense(sense)) => sense,
             Err(trouble) => return Err(self.fail(&command, trouble)),
         };
-        self.noted(&command, sense, block)
+        self.noted(&command, sense, wanted, block)
     }
 
     /// What the drive has noted about a read.
-    fn noted(&mut self, command: &Command, sense: Sense, block: &mut Vec<u8>) -> Result<Met> {
-        let wanted = i64::from(self.block_bytes);
+    fn noted(&mut self, command: &Command, sense: Sense, wanted: u32, block: &mut Vec<u8>) -> Result<Met> {
+        let wanted = i64::from(wanted);
+        let came = self.device.transferred() as i64;
         let is_harmless = matches!(sense.key, SenseKey::NoSense | SenseKey::Recovered) && !sense.is_deferred;
         if is_harmless && sense.filemark {
             block.clear();
@@ -130,8 +130,8 @@ impl<T: Transport> ScsiDrive<T> {
             // What is missing of the length that was asked for, or negative: what is too much.
             let length = sense.information.map(|missing| wanted - missing);
             return match length.filter(|length| (1..=BLOCK_BYTES_MAX as i64).contains(length)) {
-                // The count stays: the block was passed, and is passed back.
-                Some(length) if length > wanted => Ok(Met::Longer(length as u32)),
+                // The count stays: the block was passed, and is passed back. There are targets that send less than they say.
+                Some(length) if length > wanted.min(came) => Ok(Met::Partly(length as u32)),
                 Some(length) => {
                     block.truncate(length as usize);
                     Ok(Met::Read(self.passed(Read::Block(length as usize))))

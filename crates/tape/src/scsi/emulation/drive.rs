@@ -2,11 +2,12 @@
 
 use super::{
     Offer,
+    answer::{Answer, DIED, GOOD, NO_MEDIUM, answer_of_write, be_24, be_32, copy, full, of},
     fault::{DriveFault, FaultPlan},
     inquiry,
 };
 use crate::{
-    drive::{DriveStatus, Read, SpaceKind, Spaced, Stop, TapeDrive, Written},
+    drive::{DriveStatus, Read, SpaceKind, Spaced, Stop, TapeDrive},
     scsi::{
         attributes,
         command::Command,
@@ -16,27 +17,11 @@ use crate::{
     },
     virtual_drive::VirtualDrive,
 };
-use base::{ErrorKind, Failure, Result, Vid};
+use base::{Failure, Result, Vid};
 use std::{collections::VecDeque, time::Duration};
 
 /// Longest block that the drive takes, as LTO drives.
 const BLOCK_BYTES_MAX: u32 = 8 << 20;
-
-const NO_MEDIUM: Sense = Sense { key: SenseKey::NotReady, code: (0x3a, 0x00), ..GOOD };
-const DIED: Sense = Sense { key: SenseKey::Hardware, code: (0x44, 0x00), ..GOOD };
-const GOOD: Sense = Sense {
-    key: SenseKey::NoSense,
-    code: (0, 0),
-    is_deferred: false,
-    filemark: false,
-    end_of_medium: false,
-    incorrect_length: false,
-    information: None,
-    progress: None,
-};
-
-/// What a command has come to: bytes of data, or sense data and the bytes that came with them.
-type Answer = Result<usize, (Sense, usize)>;
 
 /// A drive in this process.
 #[derive(Debug)]
@@ -177,7 +162,7 @@ impl EmulatedDrive {
                 self.plan.lock().protected.extend(vid);
                 None
             }
-            DriveFault::Recovered | DriveFault::Silent => None,
+            DriveFault::Recovered | DriveFault::Silent | DriveFault::Unreachable => None,
         }
     }
 
@@ -252,6 +237,10 @@ impl EmulatedDrive {
             Read::Mark => Err((Sense { filemark: true, code: (0x00, 0x01), ..noted }, 0)),
             Read::End => Err((Sense { key: SenseKey::BlankCheck, code: (0x00, 0x05), ..noted }, 0)),
             Read::Block(length) => {
+                let missing = buffer.len().saturating_sub(length);
+                if !self.offer.short_blocks && missing > 0 {
+                    block.truncate(missing);
+                }
                 let copied = copy(&block, buffer);
                 if length as i64 == wanted {
                     return Ok(copied);
@@ -264,6 +253,7 @@ impl EmulatedDrive {
 
     fn write(&mut self, block: &[u8]) -> Answer {
         self.may_write(block.len() as i64)?;
+        self.forget_bad_blocks();
         let written = self.drive.write_block(block);
         answer_of_write(written, block.len())
     }
@@ -271,6 +261,7 @@ impl EmulatedDrive {
     fn write_marks(&mut self, count: u32, is_immediate: bool) -> Answer {
         if count > 0 {
             self.may_write(count.into())?;
+            self.forget_bad_blocks();
             let written = self.drive.write_filemarks(count);
             answer_of_write(written, count as usize)?;
         }
@@ -278,6 +269,13 @@ impl EmulatedDrive {
             self.drive.flush().map_err(|failure| (of(&failure), 0))?;
         }
         Ok(0)
+    }
+
+    /// What is written over can be read again.
+    fn forget_bad_blocks(&mut self) {
+        let position = self.drive.position().map_or(0, |position| position.block);
+        let vid = self.vid();
+        self.plan.lock().bad_blocks.retain(|(volume, at)| Some(volume) != vid.as_ref() || *at < position);
     }
 
     fn may_write(&self, count: i64) -> Result<(), (Sense, usize)> {
@@ -350,6 +348,9 @@ impl Transport for EmulatedDrive {
         }
         let plan = self.plan.clone();
         let fault = plan.next_drive(|fault| !is_inquiry && self.can_have(fault, cdb[0]));
+        if fault == Some(DriveFault::Unreachable) {
+            return Err(Failure::unavailable(format!("{}: no answer, the connection ended", self.address())));
+        }
         if let Some(sense) = fault.and_then(|fault| self.suffer(fault)) {
             return check(sense, 0);
         }
@@ -369,46 +370,4 @@ impl Transport for EmulatedDrive {
             (_, Err((sense, transferred))) => check(sense, transferred),
         }
     }
-}
-
-/// The sense data for what the medium says.
-fn of(failure: &Failure) -> Sense {
-    let (key, code) = match failure.kind {
-        ErrorKind::NotFound => (SenseKey::NotReady, (0x3a, 0x00)),
-        ErrorKind::Corrupt | ErrorKind::Unsupported => (SenseKey::Medium, (0x31, 0x00)),
-        ErrorKind::Invalid => (SenseKey::IllegalRequest, (0x24, 0x00)),
-        _ => (SenseKey::Hardware, (0x44, 0x00)),
-    };
-    Sense { key, code, ..GOOD }
-}
-
-fn full(count: i64) -> Sense {
-    let (key, information) = (SenseKey::VolumeOverflow, Some(count));
-    Sense { key, code: (0x00, 0x02), end_of_medium: true, information, ..GOOD }
-}
-
-fn answer_of_write(written: Result<Written>, count: usize) -> Answer {
-    match written {
-        Ok(Written::Plenty) => Ok(count),
-        Ok(Written::EarlyWarning) => {
-            let near = Sense { end_of_medium: true, code: (0x00, 0x02), information: Some(0), ..GOOD };
-            Err((near, count))
-        }
-        Err(failure) if failure.kind == ErrorKind::NoSpace => Err((full(count as i64), 0)),
-        Err(failure) => Err((of(&failure), 0)),
-    }
-}
-
-fn copy(answer: &[u8], buffer: &mut [u8]) -> usize {
-    let length = answer.len().min(buffer.len());
-    buffer[..length].copy_from_slice(&answer[..length]);
-    length
-}
-
-fn be_24(bytes: &[u8]) -> u32 {
-    u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])
-}
-
-fn be_32(bytes: &[u8]) -> u32 {
-    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }

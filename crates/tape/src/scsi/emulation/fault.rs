@@ -15,6 +15,8 @@ pub enum DriveFault {
     Reset,
     /// The command is not answered; whether it was carried out is not known.
     Silent,
+    /// The connection ends before the command is carried out. The drive goes on as it was.
+    Unreachable,
     /// The block at the position cannot be read, now or later.
     BadBlock,
     /// A block cannot be written.
@@ -33,10 +35,11 @@ pub enum DriveFault {
 
 impl DriveFault {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Dies,
         Self::Reset,
         Self::Silent,
+        Self::Unreachable,
         Self::BadBlock,
         Self::WriteError,
         Self::DeferredError,

@@ -4,6 +4,7 @@
 //! so that everything above the transport runs as it does with real devices. What a drive offers can be reduced
 //! ([`Offer`]), and faults happen at the commands that a [`FaultPlan`] names.
 
+mod answer;
 mod changer;
 mod drive;
 mod fault;
@@ -30,6 +31,8 @@ pub struct Offer {
     pub attributes: bool,
     /// TapeAlert.
     pub alerts: bool,
+    /// Of a block that is shorter than what was asked for, all comes; some targets send as many bytes as are missing.
+    pub short_blocks: bool,
     /// Questions after which a cartridge is threaded.
     pub load_polls: u32,
     /// The same for a new one, which the drive measures first.
@@ -43,12 +46,19 @@ impl Offer {
         read_position: true,
         attributes: true,
         alerts: true,
+        short_blocks: true,
         load_polls: 1,
         first_load_polls: 3,
     };
     /// As little as a drive can offer.
-    pub const LEAST: Self =
-        Self { locate: false, read_position: false, attributes: false, alerts: false, ..Self::ALL };
+    pub const LEAST: Self = Self {
+        locate: false,
+        read_position: false,
+        attributes: false,
+        alerts: false,
+        short_blocks: false,
+        ..Self::ALL
+    };
 }
 
 /// A library of emulated devices.

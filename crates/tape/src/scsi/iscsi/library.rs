@@ -316,7 +316,9 @@ impl Session {
             if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
         };
         let text = text.trim();
-        let text = if text.is_empty() { "the connection failed" } else { text };
+        // What it says of an earlier command is kept; that is not why the connection failed.
+        let is_other = text.is_empty() || text.starts_with("SENSE KEY");
+        let text = if is_other { "the connection failed" } else { text };
         Failure::new(kind, text)
     }
 
