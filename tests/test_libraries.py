@@ -1,4 +1,4 @@
-"""Libraries of every kind: the same life on virtual cartridges, on emulated SCSI devices, and on drives behind iSCSI."""
+"""Libraries of every kind: the same life on virtual cartridges, emulated SCSI devices, and drives behind iSCSI."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_the_whole_life(facility: Facility, tmp_path: Path) -> None:
         facility.put(write_file(tmp_path / "local", size, number), path)
     facility.archive_and_evict(*files)
     used = [volume["vid"] for volume in facility.status()["volumes"] if volume["files"]]
-    assert set(used) <= set(VOLUMES) and len(used) >= 2, used
+    assert set(used) <= set(VOLUMES), used
+    assert len(used) >= 2, used
     # What is in the drives stays there while nobody serves them.
     facility.down()
     facility.up()
@@ -120,7 +121,8 @@ def test_a_label_that_is_not_the_bar_codes_is_refused(
     facility.bp("stage", "/file")
     facility.wait_until("the volume is suspect", lambda: facility.volume(vid)["state"] == "suspect")
     reason = facility.volume(vid)["reason"]
-    assert vid in reason and "lib2.drive" in reason, reason
+    assert vid in reason, reason
+    assert "lib2.drive" in reason, reason
 
 
 def test_libraries_of_several_kinds_beside_each_other(make_facility: MakeFacility, tmp_path: Path) -> None:
@@ -137,9 +139,7 @@ def test_libraries_of_several_kinds_beside_each_other(make_facility: MakeFacilit
     assert facility.read("/file") == (tmp_path / "local").read_bytes()
 
 
-def test_a_library_that_cannot_be_reached_is_tried_again(
-    vtl: Vtl, make_facility: MakeFacility, tmp_path: Path
-) -> None:
+def test_a_library_that_cannot_be_reached_is_tried_again(vtl: Vtl, make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility(drives=1, volumes=1)
     facility.expect_log(f"cannot open the tape library.*{vtl.portal}")
     add_library(facility, vtl.section("lib2", "8MiB"))

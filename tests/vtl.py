@@ -74,7 +74,8 @@ class Vtl:
             self.tgtd = subprocess.Popen(command, stdout=log, stderr=log)
         end = time.monotonic() + DEADLINE
         while not self.admin("--op", "show", "--mode", "sys", check=False):
-            assert time.monotonic() < end and self.tgtd.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < end, (self.directory / "log").read_text()
+            assert self.tgtd.poll() is None, (self.directory / "log").read_text()
         self.make_media()
         self.admin("--op", "new", "--mode", "target", "--tid", "1", "-T", IQN)
         for number, lun in enumerate(DRIVES):

@@ -5,7 +5,7 @@ use super::{
     sense::{Sense, SenseKey},
     transport::{BUSY, CHECK_CONDITION, Data, GOOD, RESERVATION_CONFLICT, TASK_SET_FULL, Transport},
 };
-use base::{ErrorKind, Failure};
+use base::{Cause, ErrorKind, Failure};
 use std::{
     fmt, thread,
     time::{Duration, Instant},
@@ -90,9 +90,9 @@ impl Trouble {
     pub fn failure(self, command: &Command) -> Failure {
         let failure = Failure::new(self.kind(), format!("{}: {self}", command.name()));
         match &self {
-            Self::Sense(sense) if sense.key == SenseKey::DataProtect => {
-                failure.hint("the cartridge is write-protected; move its switch, or set the volume read-only")
-            }
+            Self::Sense(sense) if sense.key == SenseKey::DataProtect => failure
+                .because(Cause::WriteProtected)
+                .hint("the cartridge is write-protected; move its switch, or set the volume read-only"),
             Self::Sense(sense) if sense.is_position_lost() => failure.hint(RESET),
             Self::Reset => failure.hint(RESET),
             _ => failure,

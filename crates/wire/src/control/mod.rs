@@ -24,7 +24,8 @@ pub use account::{accounts::*, quotas::*, shares::*};
 pub use calls::*;
 pub use events::*;
 pub use facility::{
-    counts::*, heads::*, hosts::*, keys::*, labels::*, presence::*, restored::*, status::*, version::*,
+    counts::*, devices::*, heads::*, hosts::*, keys::*, labels::*, presence::*, restored::*, status::*,
+    version::*,
 };
 pub use jobs::*;
 pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};

@@ -2,7 +2,7 @@
 
 use base::{
     Failure, Millis, Result, check_name,
-    units::{Size, Span},
+    units::{Size, Span, counted},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -167,7 +167,7 @@ fn check_count(drives: usize, key: &str) -> Result<()> {
     if (1..=DRIVES_MAX).contains(&drives) {
         return Ok(());
     }
-    let what = format!("{key} names {drives} drives, not 1 to {DRIVES_MAX}");
+    let what = format!("{key} names {}, not 1 to {DRIVES_MAX}", counted(drives as u64, "drive", "drives"));
     Err(Failure::invalid(what).hint("a library without drives can do nothing"))
 }
 

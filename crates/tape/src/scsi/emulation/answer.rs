@@ -27,6 +27,7 @@ pub(super) fn of(failure: &Failure) -> Sense {
     let (key, code) = match failure.kind {
         ErrorKind::NotFound => (SenseKey::NotReady, (0x3a, 0x00)),
         ErrorKind::Corrupt | ErrorKind::Unsupported => (SenseKey::Medium, (0x31, 0x00)),
+        ErrorKind::Permission => (SenseKey::DataProtect, (0x27, 0x00)),
         ErrorKind::Invalid => (SenseKey::IllegalRequest, (0x24, 0x00)),
         _ => (SenseKey::Hardware, (0x44, 0x00)),
     };

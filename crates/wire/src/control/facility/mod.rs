@@ -1,6 +1,7 @@
 //! Calls on the facility as a whole: hosts, heads, keys, labels, status.
 
 pub mod counts;
+pub mod devices;
 pub mod heads;
 pub mod hosts;
 pub mod keys;

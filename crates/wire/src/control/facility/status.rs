@@ -1,8 +1,8 @@
 //! The status of the facility, for the console, `bp status` and scripts.
 
 use crate::control::{
-    Counts, JobInfo, JobUsers, OperatorRequest, PartitionState, PartitionTrouble, Pool, Presence,
-    RestoredInfo, Role, TapePhase, VolumeState, WorkerLoad,
+    Counts, DriveDevice, JobInfo, JobUsers, OperatorRequest, PartitionState, PartitionTrouble, Pool,
+    Presence, RestoredInfo, Role, TapePhase, VolumeState, WorkerLoad,
 };
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
@@ -175,29 +175,6 @@ pub struct PartitionInfo {
     /// Replicas that were found damaged or missing then, and could not be made anew from other copies.
     #[serde(default)]
     pub damaged: u64,
-}
-
-/// What a drive says it is, and where it is. Empty: not known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DriveDevice {
-    /// Vendor.
-    pub vendor: String,
-    /// Model.
-    pub model: String,
-    /// Serial number.
-    pub serial: String,
-    /// Where its tape server reaches it, such as `/dev/sg3`.
-    pub address: String,
-}
-
-impl DriveDevice {
-    /// All of it in one line.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let Self { vendor, model, serial, address } = self;
-        let parts = [vendor, model, serial, address].map(|part| part.trim());
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// One drive.
