@@ -5,7 +5,7 @@ use clap::{Args, Parser};
 /// One data facility: files on disk and tape, and the jobs that read them.
 #[derive(Debug, Parser)]
 #[command(name = "bp", version, propagate_version = true, infer_subcommands = false, max_term_width = 100)]
-#[command(after_help = "Histograms over n-tuples are made in Python: import backplane.\n\n\
+#[command(after_help = "More of n-tuples than `bp hist` shows is made in Python: import backplane.\n\n\
                   Exit codes: 0 done, 2 invalid arguments, 3 not found, 4 exists or has the wrong type,\n5 permission \
                   denied, 6 busy or unreachable, 7 no space, 8 corrupt data, 9 input or output\nfailed, 70 a bug.")]
 pub(crate) struct Cli {

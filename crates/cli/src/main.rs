@@ -17,6 +17,7 @@ mod mover;
 mod names;
 mod output;
 mod path_arg;
+mod plot;
 mod program;
 mod progress;
 #[cfg(test)]

@@ -83,6 +83,11 @@ impl Output {
         !self.is_json && !self.is_quiet && self.stderr.is_terminal()
     }
 
+    /// Columns of the terminal; none where the output goes elsewhere.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.width
+    }
+
     /// Prints a line that was asked for.
     pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Run<()> {
         self.raw_line(&shown(text.as_ref()))

@@ -33,6 +33,16 @@ pub(crate) fn bar(is_lively: bool, name: &str, bytes: Option<u64>) -> ProgressBa
     bar
 }
 
+/// A bar for a pass over `count` entries.
+pub(crate) fn entries(output: &Output, count: u64) -> ProgressBar {
+    if !output.is_lively() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(count);
+    bar.set_style(style("entries {wide_bar:.cyan/dim} {percent:>3} % of {human_len} {eta:>4}"));
+    bar
+}
+
 /// Before the first byte there is no rate: it may be waiting for tape.
 fn rate(state: &ProgressState, out: &mut dyn fmt::Write) {
     // What cannot be drawn is not shown.

@@ -28,6 +28,7 @@ pub(crate) mod find;
 pub(crate) mod get;
 pub(crate) mod grant;
 pub(crate) mod head;
+pub(crate) mod hist;
 pub(crate) mod hold;
 pub(crate) mod host;
 mod job_args;
@@ -112,7 +113,7 @@ macro_rules! verbs {
 
 /// The verbs by what people do. A verb of `bp` acts (`bp stage`); a noun has verbs of its own (`bp pool drain`), of which
 /// `list` shows what there is.
-pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
+pub(crate) const GROUPS: [(&str, &[Verb]); 9] = [
     (
         "Files",
         verbs![
@@ -122,6 +123,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 8] = [
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
     ("Jobs", verbs![submit, run, jobs, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims]),
+    ("Analysis", verbs![hist]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),

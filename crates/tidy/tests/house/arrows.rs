@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("share", &["base"]),
     ("sim", &["head", "base", "wire"]),
     ("daemon", &["base", "wire", "socket", "trust", "net", "client", "head", "disk", "tape", "batch"]),
-    ("cli", &["fuse", "client", "wire", "base"]),
+    ("cli", &["fuse", "client", "wire", "base", "ntuple"]),
     ("capi", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),
     ("fuzz-bodies", &["base", "batch", "client", "daemon", "disk", "ntuple", "wire"]),
