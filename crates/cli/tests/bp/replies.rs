@@ -73,7 +73,8 @@ pub(crate) fn status() -> Value {
             "volumes": [{ "state": "suspect", "volumes": 1, "live_bytes": 100u64 << 20, "used_bytes": 256u64 << 20,
                           "capacity_bytes": 1u64 << 30 }],
         },
-        "workers": [{ "name": "node1-worker1", "host": "node1", "is_available": true, "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"], "users": { "everybody": false, "owner": true, "users": ["ada", "bob"], "maybe_others": false, "why": "knows no others", "hint": "" } }],
+        "workers": [{ "name": "node1-worker1", "host": "node1", "is_available": true, "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"], "users": { "everybody": false, "owner": true, "users": ["ada", "bob"], "maybe_others": false, "why": "knows no others", "hint": "" },
+            "labels": [], "architecture": "x86_64", "is_draining": false, "load": null }],
         "jobs": [job(6, "running", &json!({ "code": 0 }))],
     })
 }
