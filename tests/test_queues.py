@@ -34,7 +34,7 @@ def states(facility: Facility, array: int) -> dict[str, int]:
 
 
 def test_an_array_runs_two_at_a_time(facility: Facility, gate: Gate) -> None:
-    array = submit(facility, "--array", "1-6%1", "--", *SHELL, f"head -n 1 {gate.path}")
+    array = submit(facility, "--array", "1-6%1", "--", *SHELL, f"read line <{gate.path}")
     wait_begun(facility, array)
     assert states(facility, array) == {"running": 1, "queued": 5}
     assert "of its array may run" in facility.bp("why", str(array + 1)).out
@@ -86,7 +86,7 @@ def test_operators_stop_disable_and_limit_queues(facility: Facility) -> None:
     facility.bp("queue", "start", "short")
     wait_state(facility, job, "done")
     facility.bp("queue", "remove", "short")
-    assert facility.bp("queue", "list").out.count("\n") == facility.bp("queue", "list").out.count("batch") + 1
+    assert "short" not in facility.bp("queue", "list").out
 
 
 def test_a_pipe_queue_routes_and_jobs_move(facility: Facility) -> None:
