@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 /// Several files as one table.
 #[pyclass(frozen, module = "backplane._core")]
 pub(crate) struct Chain {
-    pub(crate) chain: ntuple::Chain,
+    pub(crate) files: ntuple::Chain,
     /// Where the files are that have entries, in their order.
     places: Vec<String>,
     user: String,
@@ -45,7 +45,7 @@ type Definitions = Vec<(String, String)>;
 
 impl Chain {
     fn plan(&self, definitions: &Definitions, filters: &[String]) -> Result<Plan> {
-        let mut plan = Plan::new(self.chain.schema());
+        let mut plan = Plan::new(self.files.schema());
         for (name, expr) in definitions {
             plan.define(name, expr)?;
         }
@@ -111,7 +111,7 @@ impl Chain {
             let sources = places.iter().map(|place| source::open(place, user)).collect::<Result<Vec<_>>>()?;
             let chain = ntuple::Chain::open(sources.clone())?;
             let places = part::places_of(&chain, &sources, &places)?;
-            Ok(Self { chain, places, user: user.to_owned() })
+            Ok(Self { files: chain, places, user: user.to_owned() })
         };
         py.detach(open).or_raise(py)
     }
@@ -128,7 +128,7 @@ impl Chain {
         let open = || {
             let chain = part::open(&files, columns, refused, user)?;
             let places = files.into_iter().map(|(place, _)| place).collect();
-            Ok(Self { chain, places, user: user.to_owned() })
+            Ok(Self { files: chain, places, user: user.to_owned() })
         };
         py.detach(open).or_raise(py)
     }
@@ -136,12 +136,12 @@ impl Chain {
     /// What another process needs to open parts of this chain: place, version and rows of row groups of each file; columns;
     /// columns that cannot be used.
     fn describe(&self) -> Description {
-        part::describe(&self.chain, &self.places)
+        part::describe(&self.files, &self.places)
     }
 
     /// Row groups with the packets that they belong to: packet, file, first row group, and that after the last.
     fn packets(&self) -> Vec<(usize, usize, usize, usize)> {
-        let packets = self.chain.packets().into_iter();
+        let packets = self.files.packets().into_iter();
         packets.map(|one| (one.packet, one.file, one.groups.start, one.groups.end)).collect()
     }
 
@@ -154,20 +154,20 @@ impl Chain {
     /// Rows of all files.
     #[getter]
     fn entries(&self) -> u64 {
-        self.chain.entries()
+        self.files.entries()
     }
 
     /// Names and types of the columns.
     #[getter]
     fn columns(&self) -> Vec<(String, String)> {
-        let columns = self.chain.schema().columns.iter();
+        let columns = self.files.schema().columns.iter();
         columns.map(|column| (column.name.clone(), column.type_name())).collect()
     }
 
     /// Columns that cannot be used, and why.
     #[getter]
     fn refused(&self) -> Vec<(String, String)> {
-        self.chain.schema().refused.clone()
+        self.files.schema().refused.clone()
     }
 
     /// Checks definitions and cuts, and returns the types of `exprs`.
@@ -209,7 +209,7 @@ impl Chain {
         let make_plan = || self.whole_plan((&definitions, &filters), histograms, &arrays);
         let plan = py.detach(make_plan).or_raise(py)?;
         let options = RunOptions { threads, ..RunOptions::default() };
-        let outcome = watched(py, progress.as_ref(), |progress| self.chain.run(plan, &options, progress))?;
+        let outcome = watched(py, progress.as_ref(), |progress| self.files.run(plan, &options, progress))?;
         let histograms = PyList::empty(py);
         for histogram in &outcome.histograms {
             histograms.append(bins_bytes(py, &histogram.bins)?)?;
@@ -246,7 +246,7 @@ impl Chain {
         let row_groups = |(packet, file, start, end)| RowGroups { packet, file, groups: start..end };
         let groups: Vec<_> = packets.into_iter().map(row_groups).collect();
         let part = watched(py, progress.as_ref(), |progress| {
-            self.chain.run_packets(plan, &groups, &options, progress)
+            self.files.run_packets(plan, &groups, &options, progress)
         })?;
         let counts = PyList::empty(py);
         for histogram in &part.histograms {

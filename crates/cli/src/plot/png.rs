@@ -78,7 +78,7 @@ impl Canvas {
         for (kind, data) in
             [(b"IHDR", header), (b"PLTE", palette), (b"IDAT", stored(&self.rows())), (b"IEND", vec![])]
         {
-            chunk(&mut out, kind, &data);
+            chunk(&mut out, *kind, &data);
         }
         out
     }
@@ -96,7 +96,7 @@ impl Canvas {
     }
 }
 
-fn chunk(out: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
+fn chunk(out: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     out.extend((data.len() as u32).to_be_bytes());
     let from = out.len();
     out.extend(kind);

@@ -184,7 +184,7 @@ fn first_range(chain: &Chain, expr: &str, cut: Option<&str>) -> Result<(f64, f64
         .hint("give the range, as in --range 0:100"));
     }
     // The largest value has a place, too: upper edges belong to the next bin.
-    let width = if low == high { 1.0 } else { high - low };
+    let width = if low < high { high - low } else { 1.0 };
     Ok((low, high + 1e-6 * width))
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 use wire::control::{AwaitJobs, JobExit, JobSpec, JobState, Resources, Submit};
 
-/// Run a program as a job: print its output and exit with its exit code
+/// Run a program as a job; show its output, exit as it does
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The program runs on a worker, in a scratch directory or, with --here, in this directory, which the \

@@ -133,7 +133,9 @@ mod tests {
 
     #[test]
     fn who_has_no_room_is_told_how_much_is_needed() {
-        assert_eq!(sized(0, vec![7; 9]).unwrap().into_bytes()[..4], 9u32.to_ne_bytes());
+        let mut nine = Answer::default();
+        nine.u32(9).u32(0);
+        assert_eq!(sized(0, vec![7; 9]).unwrap().into_bytes(), nine.into_bytes());
         assert_eq!(sized(9, vec![7; 9]).unwrap().into_bytes(), vec![7; 9]);
         assert_eq!(sized(8, vec![7; 9]).err(), Some(Errno::RANGE.into()));
     }
