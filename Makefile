@@ -19,6 +19,7 @@ need-test:
 	@scripts/need --wish curl=curl openssl=openssl xrdcp=xrootd-client xrootd=xrootd-server tapemap=hercules ip=iproute2 \
 		python3:XRootD=python3-xrootd python3:gfal2=python3-gfal2 gfal-copy=gfal2-util-scripts davix-get=davix rclone=rclone wget=wget litmus=litmus \
 		chromium=chromium chromedriver=chromium-driver gfortran=gfortran pkg-config=pkg-config systemd-analyze=systemd promtool=prometheus mkfs.btrfs=btrfs-progs faketime=faketime '/usr/lib/postgresql/*/bin/initdb=postgresql' \
+		/usr/sbin/munged=munge /usr/sbin/slurmctld=slurm-wlm \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file' \

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import shutil
 import subprocess
 import sys
+import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +94,16 @@ def fails(*argv: str | Path, deadline: float = DEADLINE, env: dict[str, str] | N
     return outcome
 
 
-def missing(what: str) -> None:
-    """Skip the test for want of a tool; where everything has to be installed, fail."""
-    reason = f"{what} is not installed"
+def skip(reason: str) -> None:
+    """Skip the test; where everything has to be there, fail."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{reason}, and CI=true", pytrace=False)
     pytest.skip(reason)
+
+
+def missing(what: str) -> None:
+    """Skip the test for want of a tool; where everything has to be installed, fail."""
+    skip(f"{what} is not installed")
 
 
 def need(*tools: str) -> None:
@@ -103,6 +111,20 @@ def need(*tools: str) -> None:
     for tool in tools:
         if shutil.which(tool) is None:
             missing(tool)
+
+
+def need_module(name: str) -> None:
+    """Go on only if this module of Python is there for the tests."""
+    if find_spec(name) is None:
+        missing(f"the Python module {name}")
+
+
+def until(what: str, is_so: Callable[[], bool]) -> None:
+    """Look again and again: of these things nobody is told."""
+    end = time.monotonic() + DEADLINE
+    while not is_so():
+        assert time.monotonic() < end, f"not so after {DEADLINE} s: {what}"
+        select.select([], [], [], 0.05)
 
 
 @cache

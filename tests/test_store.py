@@ -10,13 +10,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from clients import DEADLINE, fails, run
+from clients import DEADLINE, fails, run, until
 from conftest import SMALL, MakeFacility, clean_up
 from facility import Facility, free_ports
 from host import Host
@@ -169,14 +169,6 @@ def writing(facility: Facility, first: str) -> Iterator[list[str]]:
     finally:
         is_over.set()
         thread.join()
-
-
-def until(what: str, is_so: Callable[[], bool]) -> None:
-    """Look again and again: of these things nobody is told."""
-    end = time.monotonic() + DEADLINE
-    while not is_so():
-        assert time.monotonic() < end, f"not so after {DEADLINE} s: {what}"
-        select.select([], [], [], 0.05)
 
 
 def lose_catalogue(facility: Facility) -> None:
