@@ -184,6 +184,12 @@ def test_tasks_of_a_step_write_files_of_their_own(shims: Shims) -> None:
     assert [(shims.work / f"t-1-{task}.out").read_text() for task in (0, 1)] == ["0 of 2\n", "1 of 2\n"]
 
 
+def test_an_input_that_no_job_reads_is_named(shims: Shims) -> None:
+    submitted = shims("sbatch", "--input", "numbers", "--wrap", "true")
+    assert submitted.err.startswith("sbatch: warning: --input=numbers"), submitted
+    assert shims("sbatch", "-i", "/dev/null", "--wrap", "true").err == ""
+
+
 def test_srun_outside_of_a_job_is_a_job(shims: Shims) -> None:
     outcome = shims("srun", "sh", "-c", "echo out; echo err >&2; exit 4", check=False)
     assert (outcome.code, outcome.out) == (4, "out\n"), outcome

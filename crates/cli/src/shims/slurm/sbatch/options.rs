@@ -70,7 +70,6 @@ pub(crate) struct Batch {
     pub(crate) name: Option<String>,
     pub(crate) output: Option<String>,
     pub(crate) error: Option<String>,
-    pub(crate) input: Option<String>,
     pub(crate) directory: Option<String>,
     pub(crate) partition: Option<String>,
     pub(crate) account: Option<String>,
@@ -143,7 +142,6 @@ impl Batch {
             "job-name" => &mut self.name,
             "output" => &mut self.output,
             "error" => &mut self.error,
-            "input" => &mut self.input,
             "chdir" | "workdir" => &mut self.directory,
             "partition" => &mut self.partition,
             "account" => &mut self.account,
@@ -252,6 +250,11 @@ impl Batch {
                 if asks || given.value.is_none() =>
             {
                 self.ignored.push(format!("--{} is not supported here", given.key));
+                Ok(())
+            }
+            // The null device is what a job reads anyway.
+            "input" if asks && text != "/dev/null" => {
+                self.ignored.push(format!("--input={text}: jobs read no file as standard input here"));
                 Ok(())
             }
             _ => Ok(()),
