@@ -9,7 +9,7 @@
 //!
 //! **Start reading** with `slurm/scancel.rs`, then `slurm/sbatch/`.
 
-mod directives;
+pub(crate) mod directives;
 mod getopt;
 mod jobs;
 mod moment;

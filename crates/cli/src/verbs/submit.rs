@@ -1,6 +1,9 @@
 //! `bp submit`: submits a job.
 
+mod script;
 pub(crate) mod when;
+
+pub(crate) use script::Args;
 
 use super::{jobs, wait::Timeout};
 use crate::{
@@ -12,12 +15,7 @@ use base::{
     Failure, FilePath, Millis, Timestamp,
     units::{Size, Span},
 };
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::SystemTime};
 use when::{Dependency, Moment, Priority};
 use wire::control::{ArrayRange, JobInput, JobOutput, JobSpec, Resources, Submit};
 
@@ -28,7 +26,7 @@ use wire::control::{ArrayRange, JobInput, JobOutput, JobSpec, Resources, Submit}
         inputs are on disk. It runs\nin a scratch directory that holds only the inputs. With --wait, bp exits \
         with the exit code of the job."
 )]
-pub(crate) struct Args {
+pub(crate) struct Options {
     /// Name of the job, shown by `bp jobs` [default: the program's name]
     #[arg(long)]
     name: Option<String>,
@@ -118,7 +116,8 @@ struct When {
 /// Where a job runs, and where its output goes.
 #[derive(Debug, Default, clap::Args)]
 struct Place {
-    /// Run this local script, by the interpreter of its first line or /bin/sh; - reads it from standard input
+    /// Run this local script, by the interpreter of its first line or /bin/sh; - reads it from standard input. Lines
+    /// before its first command that begin with #BP carry options; the command line wins
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
     script: Option<PathBuf>,
     /// Working directory on the worker's host [default: the scratch directory]
@@ -142,18 +141,8 @@ struct Place {
     account: Option<String>,
 }
 
-/// The text of a script: a local file, or standard input.
-fn script(file: &Path) -> Result<String, Failure> {
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(file)
-    };
-    text.map_err(|cause| Failure::io(format!("read script {}", file.display()), &cause))
-}
-
 /// What a job is called that has no name: after its program, or its script.
-fn default_name(args: &Args, command: &[String]) -> String {
+fn default_name(args: &Options, command: &[String]) -> String {
     let script = args.place.script.as_ref().and_then(|file| file.file_name());
     let script = script.map(|name| name.to_string_lossy().into_owned());
     script.unwrap_or_else(|| {
@@ -161,7 +150,8 @@ fn default_name(args: &Args, command: &[String]) -> String {
     })
 }
 
-pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let (mut args, script) = args.with_script()?;
     let mut inputs: Vec<JobInput> = std::mem::take(&mut args.input)
         .into_iter()
         .map(|input| input.resolved(context))
@@ -198,7 +188,7 @@ pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
         retries: when.retries,
         rerunnable: when.rerunnable,
         held: when.hold,
-        script: place.script.as_deref().map(script).transpose()?,
+        script,
         directory: place.directory,
         stdout: place.stdout,
         stderr: place.stderr,

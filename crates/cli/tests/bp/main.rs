@@ -3,6 +3,7 @@
 
 mod canned;
 mod replies;
+mod submit;
 
 use canned::{Answer, Canned};
 use serde_json::{Value, json};
