@@ -7,7 +7,7 @@ use crate::{
     words::{percent, phase},
 };
 use clap::Subcommand;
-use wire::control::{Call, DisableDrive, Done, DriveInfo, EnableDrive, GetStatus};
+use wire::control::{Call, DisableDrive, Done, DriveDevice, DriveInfo, EnableDrive, GetStatus};
 
 /// Show tape drives, and take them out of use
 #[derive(Debug, clap::Args)]
@@ -61,8 +61,34 @@ fn list(context: &mut Context) -> Run {
         context.output.news("no tape library has registered")?;
     } else {
         context.output.table(&table(&status.drives))?;
+        let devices = devices(&status.drives);
+        if !devices.is_empty() {
+            context.output.titled("Devices", &devices)?;
+        }
     }
     Ok(0)
+}
+
+/// What those drives are that are no virtual ones.
+fn devices(drives: &[DriveInfo]) -> Table {
+    let mut table = Table::new([
+        Column::Left("drive"),
+        Column::Left("library"),
+        Column::Left("make and model"),
+        Column::Left("serial"),
+        Column::Text("address"),
+    ]);
+    for drive in drives.iter().filter(|drive| drive.device != DriveDevice::default()) {
+        let DriveDevice { vendor, model, serial, address } = &drive.device;
+        table.row([
+            Cell::from(drive.name.as_str()),
+            drive.library.as_str().into(),
+            format!("{} {}", vendor.trim(), model.trim()).into(),
+            serial.trim().into(),
+            address.as_str().into(),
+        ]);
+    }
+    table
 }
 
 /// Drives as a table.
@@ -71,7 +97,6 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
         Column::Left("drive"),
         Column::Left("library"),
         Column::Left("host"),
-        Column::Text("device"),
         Column::Left("volume"),
         Column::Left("state"),
         Column::Right("done"),
@@ -88,7 +113,6 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
             Cell::from(drive.name.as_str()),
             drive.library.as_str().into(),
             drive.host.as_str().into(),
-            drive.device.words().into(),
             drive.vid.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             phase(drive.phase),
             done.unwrap_or_default().into(),

@@ -57,6 +57,7 @@ pub(crate) fn status() -> Value {
         "drives": [{
             "name": "drv1", "library": "lib1", "host": "head", "vid": "BP0001", "phase": "transferring", "path": "/data/run1.parquet",
             "bytes_done": 1_000, "bytes_total": 4_000, "files_left": 2, "trouble": null,
+            "device": { "address": "/dev/sg3", "vendor": "IBM", "model": "ULT3580-HH9", "serial": "90WT013482" },
         }],
         "volumes": [{
             "vid": "BP0001", "library": "lib1", "state": "suspect", "reason": "label says BP0002", "files": 3,
