@@ -194,7 +194,7 @@ fn status_shows_the_facility() {
     assert!(server.made("status").iter().all(|call| call.user == this_user()));
     let (_, out, _) = with(&server, &["--json", "status"]);
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), replies::status());
-    for (verb, lines) in [("queue", 3), ("volumes", 2), ("drives", 2)] {
+    for (verb, lines) in [("queue", 3), ("volumes", 2), ("drives", 6)] {
         let (code, out, _) = with(&server, &[verb]);
         assert_eq!((code, out.lines().count()), (0, lines), "{verb}: {out}");
     }
