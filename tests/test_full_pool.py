@@ -111,11 +111,11 @@ def test_a_job_whose_output_finds_no_space_is_not_lost(full: Facility, tmp_path:
     assert full.wait_job(job, 2 * DEADLINE)["state"] == "done"
 
 
-def test_recalls_evict_other_files(full: Facility) -> None:
+def test_recalls_evict_other_files(full: Facility, tmp_path: Path) -> None:
     paths = [f"/old/{number}" for number in range(OLD)]
     full.bp("evict", "/old/0")
     full.bp("put", "-p", "/dev/null", "/new/empty")
-    full.bp("cp", "-q", "--replace", full.bin / "bp", "bp:/new/bp", check=False)
+    full.bp("cp", "-q", "--replace", write_file(tmp_path / "new", SIZE, 8), "bp:/new/bp", check=False)
     full.bp("stage", "--wait", "/old/0")
     assert full.state("/old/0") == "both"
     assert all(full.state(path) in ("both", "nearline") for path in paths)

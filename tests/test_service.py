@@ -83,4 +83,6 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     text = UNIT.read_text().replace("/usr/bin/bpd", shutil.which("true") or "/bin/true")
     unit.write_text(re.sub("^Documentation=.*\n", "", text, flags=re.MULTILINE))
     outcome = run("systemd-analyze", "verify", unit, check=False)
-    assert (outcome.code, outcome.text.strip()) == (0, ""), outcome
+    # A key of systemd 254 that older ones leave out.
+    lines = [line for line in outcome.text.splitlines() if "Unknown key 'DelegateSubgroup'" not in line]
+    assert (outcome.code, "".join(lines).strip()) == (0, ""), outcome

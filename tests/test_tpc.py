@@ -149,7 +149,7 @@ def test_failures_name_the_source_and_the_cause(pair: tuple[Facility, Facility],
     text = fails("xrdcp", "-s", "--tpc", "only", source.url("/f"), destination.url("/there")).text
     assert "exists" in text
     text = fails("xrdcp", "-s", "--tpc", "only", source.url("/f"), destination.url("/there/directory/g")).text
-    assert "/there is not a directory" in text
+    assert "/there is a file, not a directory" in text
     assert destination.stat("/there")["size"] == sample.stat().st_size
 
 

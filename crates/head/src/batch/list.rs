@@ -128,15 +128,16 @@ impl Apply for Jobs {
     }
 }
 
-/// Jobs that were named: an array is one entry, unless its elements are asked for.
+/// Jobs that were named. An id is that one job, also of the first element of an array. A selected array is one entry, unless its
+/// elements are asked for.
 fn named(core: &Core, call: &Jobs, context: &Context) -> Result<JobList> {
-    let mut jobs = Vec::new();
-    let ids = call.ids.iter().map(|id| JobSelection::from(*id));
-    for selection in ids.chain(call.select.iter().cloned()) {
+    let rows: Result<Vec<_>> = call.ids.iter().take(LIST_BOUND).map(|id| known(core, *id)).collect();
+    let mut jobs = infos(core, rows?, context, call.brief)?;
+    for selection in &call.select {
         let ids = if selection.indices.is_empty() && !call.elements {
             vec![selection.job]
         } else {
-            selected(core, &selection)?
+            selected(core, selection)?
         };
         let is_array = selection.indices.is_empty() && !call.elements;
         let rows: Result<Vec<_>> = ids.iter().take(LIST_BOUND).map(|id| known(core, *id)).collect();
@@ -160,10 +161,13 @@ impl Apply for AwaitJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<AwaitedJobs> {
-        let mut rows = Vec::new();
+        let (mut rows, mut seen) = (Vec::new(), BTreeSet::new());
         for id in &self.ids {
             for id in selected(core, &(*id).into())? {
-                rows.push(known(core, id)?);
+                // The first element of an array stands for all of them; the others may be named, too.
+                if seen.insert(id) {
+                    rows.push(known(core, id)?);
+                }
             }
         }
         let jobs = infos(core, rows, context, false)?;

@@ -228,7 +228,7 @@ pub struct JobInfo {
 /// Shows jobs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Jobs {
-    /// The jobs; empty for the newest ones.
+    /// The jobs, each by itself, also the first element of an array; empty for the newest ones.
     #[serde(default)]
     pub ids: Vec<JobId>,
     /// Omit jobs that have ended.
