@@ -9,10 +9,10 @@ use head::Principal;
 use sim::World;
 use support::*;
 use wire::control::{
-    AddQueue, AlterJobs, CancelJobs, DependencyKind, GetQueues, HoldJobs, HoldKind, JobChange, JobDependency,
-    JobExit, JobOutcome, JobRun, JobSelection, JobSpec, JobStarted, JobState, Jobs, MoveJobs, QueueKind,
-    QueueResources, QueueSettings, ReleaseJobs, RemoveQueue, RerunJobs, Resources, SetRunLimit, SignalJobs,
-    Submit, Submitted, SwitchQueue, WaitCause,
+    AddQueue, AlterJobs, AwaitJobs, CancelJobs, DependencyKind, GetQueues, HoldJobs, HoldKind, JobChange,
+    JobDependency, JobExit, JobOutcome, JobRun, JobSelection, JobSpec, JobStarted, JobState, Jobs, MoveJobs,
+    QueueKind, QueueResources, QueueSettings, ReleaseJobs, RemoveQueue, RerunJobs, Resources, SetRunLimit,
+    SignalJobs, Submit, Submitted, SwitchQueue, WaitCause,
 };
 
 fn spec() -> JobSpec {
@@ -85,7 +85,11 @@ fn an_array_with_a_bound_runs_so_many_at_a_time() {
     assert_eq!(starts(&mut world, &mut runs), [2]);
     end(&mut world, &mut runs, 0);
     assert_eq!(starts(&mut world, &mut runs), [3]);
-    let shown = world.user(Jobs { ids: vec![JobId(1)], ..Jobs::default() }).unwrap().jobs.remove(0);
+    let first = world.user(Jobs { ids: vec![JobId(1)], ..Jobs::default() }).unwrap().jobs.remove(0);
+    assert_eq!((first.state, first.elements), (JobState::Done, None), "an id is one job");
+    let awaited = world.user(AwaitJobs { ids: vec![JobId(1), JobId(2)] }).unwrap().jobs;
+    assert_eq!(awaited.len(), 10, "each element once");
+    let shown = world.user(Jobs { select: named("1"), ..Jobs::default() }).unwrap().jobs.remove(0);
     let elements = shown.elements.unwrap();
     assert_eq!((elements.count, elements.states["done"], elements.states["running"]), (10, 1, 2));
     assert_eq!(elements.waiting[0].to_string(), "4-10");
