@@ -1,6 +1,6 @@
 //! SCSI drives and a changer in this process, over the cartridges of a virtual library.
 //!
-//! They answer the commands that [`ScsiDrive`](super::ScsiDrive) and [`ScsiChanger`](super::ScsiChanger) send, down to sense data,
+//! They answer the commands that [`ScsiDrive`] and [`ScsiChanger`] send, down to sense data,
 //! so that everything above the transport runs as it does with real devices. What a drive offers can be reduced
 //! ([`Offer`]), and faults happen at the commands that a [`FaultPlan`] names.
 

@@ -56,7 +56,7 @@ pub struct MakeNode {
     pub kind: NodeKind,
     /// Its permission bits.
     pub mode: u32,
-    /// Of a file: it is opened for writing, too, as by [`OpenNode`].
+    /// Of a file: it is opened for writing, too, as by [`OpenNode`](crate::control::OpenNode).
     pub is_opened: bool,
     /// Of a symbolic link: where it leads; of a device: its number, `MAJOR:MINOR`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
