@@ -19,6 +19,7 @@ import pytest
 
 import backplane
 from backplane import Facility, FacilityFile
+from backplane._control import Control
 from backplane._errors import _BY_KIND, failure
 
 Answer = tuple[int, Any]
@@ -125,6 +126,23 @@ def test_failures_of_the_facility_are_exceptions(door: Door, facility: Facility)
     door.reply("stat", b"not json")
     with pytest.raises(backplane.CorruptError, match="something else than JSON"):
         facility.stat("/a")
+
+
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{", b"HTTP/1.1\r\n\r\n", b"?"])
+def test_a_head_that_dies_amid_its_reply_is_away(reply: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(reply)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(backplane.UnavailableError, match="for stat"):
+            Control(f"http://127.0.0.1:{server.getsockname()[1]}", "alice").call("stat", {"path": "/a"})
+        thread.join()
 
 
 def test_nobody_there(tmp_path: Path) -> None:

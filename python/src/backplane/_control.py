@@ -163,13 +163,17 @@ class Control:
                     tag = answer.headers.get(_TAG_FIELD, "")
                     # It becomes a part of a URL.
                     news.tag = tag if tag.isascii() and tag.isalnum() else ""
-                return json.loads(answer.read(_REPLY_BYTES_MAX))
+                text = answer.read(_REPLY_BYTES_MAX)
+                if answer.length:
+                    # Reading up to a bound does not say that the head went away amid its reply.
+                    raise http.client.IncompleteRead(text, answer.length)
+                return json.loads(text)
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refusal(name, error.code, error.read(_REPLY_BYTES_MAX)) from None
         except TimeoutError as error:
             raise TimeoutExpiredError(f"{self.http} did not answer {name} in time") from error
-        except (urllib.error.URLError, OSError) as error:
+        except (http.client.HTTPException, OSError) as error:
             cause = getattr(error, "reason", error)
             if isinstance(cause, socket.timeout | TimeoutError):
                 raise TimeoutExpiredError(f"{self.http} did not answer {name} in time") from error
@@ -212,7 +216,7 @@ class Control:
                 return True
         except TimeoutError as error:
             raise TimeoutExpiredError(f"{self.http} did not copy {source} to {target} in time") from error
-        except OSError as error:
+        except (http.client.HTTPException, OSError) as error:
             if isinstance(getattr(error, "reason", None), TimeoutError):
                 raise TimeoutExpiredError(f"{self.http} did not copy {source} to {target} in time") from error
             if isinstance(error, urllib.error.HTTPError):
