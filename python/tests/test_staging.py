@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 from typing import Any
 
@@ -55,3 +56,20 @@ def test_a_failure_of_the_call_is_that_of_all() -> None:
     head.go_on.set()
     for future in futures.values():
         assert isinstance(future.exception(30), backplane.InvalidError)
+
+
+def test_what_nobody_expected_is_told_to_all() -> None:
+    head = Head([{}, RuntimeError("a bug")])
+    futures = stage_futures(head, ["/a", "/b"], None)
+    head.go_on.set()
+    for future in futures.values():
+        with pytest.raises(RuntimeError, match="a bug"):
+            future.result(30)
+
+
+def test_a_cancelled_future_keeps_nobody_waiting() -> None:
+    head = Head([{}, {"/b": {"path": "/b", "state": "both"}}])
+    futures = stage_futures(head, ["/a", "/b"], None)
+    assert futures["/a"].cancel()
+    head.go_on.set()
+    assert not concurrent.futures.wait(futures.values(), timeout=30).not_done

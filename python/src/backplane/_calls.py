@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from ._errors import InvalidError
+from ._errors import InvalidError, TimeoutExpiredError, UnavailableError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 # How old what a person sees may be that waits: guesses of when a turn comes, and what others do in the queue. What
 # happens to the thing itself is told at once.
 LIVELY_S = 5.0
+# How long who waits tries to reach a head that is gone: longer than any restart, and not for ever.
+AWAY_S = 3600.0
 # Shortest time between two calls of somebody who waits: the facility holds a call back, something in between may not.
 _INTERVAL_MIN_S = 0.2
 
@@ -34,6 +40,50 @@ class News:
         """Wait a moment if the last call was just now."""
         time.sleep(max(self._called_s + _INTERVAL_MIN_S - time.monotonic(), 0.0))
         self._called_s = time.monotonic()
+
+
+class Away:
+    """For how long a head has been away that may be starting again."""
+
+    # Failures that pass by themselves.
+    ERRORS = (UnavailableError, TimeoutExpiredError)
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def is_back(self) -> None:
+        """Note that it has answered."""
+        self._since = None
+
+    def is_too_long(self) -> bool:
+        """Note that it has not answered.
+
+        Returns
+        -------
+        bool
+            Whether those who wait have to be told.
+        """
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        return now - self._since > AWAY_S
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Have a future raise an exception, unless it has its result already.
+
+    Parameters
+    ----------
+    future : concurrent.futures.Future
+        Of what failed.
+    error : BaseException
+        What it raises.
+    """
+    if future.done() and not future.cancelled():
+        return
+    # It says so if those who wait for it know already that it is cancelled.
+    with contextlib.suppress(RuntimeError):
+        if future.set_running_or_notify_cancel():
+            future.set_exception(error)
 
 
 class Calls(ABC):

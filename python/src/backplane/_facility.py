@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from . import _core
-from ._calls import News, check_absolute
+from ._calls import AWAY_S, Away, News, check_absolute
 from ._control import Control, connect_socket
 from ._errors import (
     BackplaneError,
@@ -49,8 +49,6 @@ _CONNECT_S = 10.0
 _COLUMNS = ("path", "state", "waits")
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
-# How long a follower of events tries to reach a head that is gone: longer than any restart, and not for ever.
-_AWAY_S = 3600.0
 # Longest pause between two tries.
 _AWAY_PAUSE_S = 5.0
 
@@ -396,11 +394,11 @@ class Facility(TransferVerbs, JobVerbs):
 
     def _events(self, body: dict[str, Any], *, follow: bool) -> Any:
         """Ask for events; who follows and has been answered before goes on when the head is back."""
-        deadline, pause_s = time.monotonic() + _AWAY_S, 0.25
+        deadline, pause_s = time.monotonic() + AWAY_S, 0.25
         while True:
             try:
                 return self._call("get_events", body, wait_s=_WAIT_S if follow else 0.0)
-            except (UnavailableError, TimeoutExpiredError):
+            except Away.ERRORS:
                 if not follow or "after" not in body or time.monotonic() > deadline:
                     raise
             time.sleep(pause_s)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from ._errors import BackplaneError, TimeoutExpiredError, UnavailableError, failure
+from ._calls import Away, fail
+from ._errors import failure
 
 # Paths of one call: it stays far below the longest one that is taken.
 _PART_LEN = 1000
@@ -16,8 +17,6 @@ _PART_LEN = 1000
 _WAIT_S = 30.0
 # Pause after a call that failed: the head may be starting again.
 _PAUSE_S = 1.0
-# How long the head may be away before those who wait are told.
-_AWAY_S = 3600.0
 
 _Waiting = list[tuple[str, "Future[str]"]]
 
@@ -68,28 +67,26 @@ def _settle(asked: _Waiting, files: Sequence[dict[str, Any]]) -> _Waiting:
 
 
 def _follow(call: Callable[..., Any], waiting: _Waiting) -> None:
-    """Wait until the last file is there."""
-    away_since: float | None = None
-    while waiting := [(path, future) for path, future in waiting if not future.cancelled()]:
-        first, later = waiting[:_PART_LEN], waiting[_PART_LEN:]
-        body = {"paths": [path for path, _ in first], "want": "online"}
-        try:
-            files = call("await_any", body, wait_s=_WAIT_S)["files"]
-        except (UnavailableError, TimeoutExpiredError) as error:
-            away_since = time.monotonic() if away_since is None else away_since
-            if time.monotonic() - away_since > _AWAY_S:
-                _give_up(waiting, error)
-                return
-            time.sleep(_PAUSE_S)
-        except BackplaneError as error:
-            _give_up(waiting, error)
-            return
-        else:
-            away_since = None
+    """Wait until the last file is there. Whatever ends this thread is told to those who still wait."""
+    away = Away()
+    try:
+        while waiting := [(path, future) for path, future in waiting if _is_wanted(future)]:
+            first, later = waiting[:_PART_LEN], waiting[_PART_LEN:]
+            body = {"paths": [path for path, _ in first], "want": "online"}
+            try:
+                files = call("await_any", body, wait_s=_WAIT_S)["files"]
+            except Away.ERRORS:
+                if away.is_too_long():
+                    raise
+                time.sleep(_PAUSE_S)
+                continue
+            away.is_back()
             waiting = later + _settle(first, files)
+    except BaseException as error:
+        for _, future in waiting:
+            fail(future, error)
 
 
-def _give_up(waiting: _Waiting, error: BackplaneError) -> None:
-    for _, future in waiting:
-        if future.set_running_or_notify_cancel():
-            future.set_exception(error)
+def _is_wanted(future: Future[str]) -> bool:
+    # Others may wait for it beside us: they are told of a cancelled one here only.
+    return not future.cancelled() or future.set_running_or_notify_cancel()
