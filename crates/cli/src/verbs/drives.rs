@@ -69,14 +69,14 @@ fn list(context: &mut Context) -> Run {
     Ok(0)
 }
 
-/// What those drives are that are no virtual ones.
+/// What the drives say they are, as far as they have told.
 fn devices(drives: &[DriveInfo]) -> Table {
     let mut table = Table::new([
         Column::Left("drive"),
         Column::Left("library"),
         Column::Left("make and model"),
         Column::Left("serial"),
-        Column::Text("address"),
+        Column::Path("address"),
     ]);
     for drive in drives.iter().filter(|drive| drive.device != DriveDevice::default()) {
         let DriveDevice { vendor, model, serial, address } = &drive.device;

@@ -168,7 +168,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         }
         let ran = job.started.map(|started| span(job.ended.unwrap_or(now) - started));
         table.row([
-            Cell::from(id(job)),
+            Cell::from(job.shown_id()),
             job_state(job.state),
             job.spec.name.as_str().into(),
             job.owner.as_str().into(),
@@ -182,14 +182,6 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         ]);
     }
     table
-}
-
-/// How people name a job: an element of an array by its index.
-fn id(job: &JobInfo) -> String {
-    match job.array {
-        Some(element) if job.elements.is_none() => format!("{}_{}", element.array, element.index),
-        _ => job.id.to_string(),
-    }
 }
 
 /// How the elements of an array stand: `10 elements: 3 done, 2 running, 5 queued`.

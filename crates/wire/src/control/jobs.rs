@@ -225,6 +225,17 @@ pub struct JobInfo {
     pub ended: Option<Timestamp>,
 }
 
+impl JobInfo {
+    /// How people name it: an element of an array by its index.
+    #[must_use]
+    pub fn shown_id(&self) -> String {
+        match self.array {
+            Some(element) if self.elements.is_none() => format!("{}_{}", element.array, element.index),
+            _ => self.id.to_string(),
+        }
+    }
+}
+
 /// Shows jobs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Jobs {

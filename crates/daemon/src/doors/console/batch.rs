@@ -21,7 +21,8 @@ pub(super) fn jobs(status: &Status) -> Markup {
     let body = html! {
         table {
             thead { tr {
-                th.n { "id" } th { "state" } th { "name" } th { "owner" } th.stretch { "why" } th.wide { "worker" }
+                th.n { "id" } th { "state" } th { "name" } th { "owner" } th.wide { "queue" } th.stretch { "why" }
+                th.wide { "worker" }
                 th.n.wide { "cpus" } th.n.wide { "submitted" } th.n.wide { "started" } th.n { "ran" } th { "exit" }
             } }
             tbody { @for job in rows { (job_row(status, job)) } }
@@ -39,13 +40,14 @@ fn job_row(status: &Status, job: &JobInfo) -> Markup {
     let tone = job_tone(job.state);
     html! {
         tr {
-            td.n.faint { (job.id) }
+            td.n.faint { (job.shown_id()) }
             td { (tag(job.state.as_str(), tone)) }
             td.job title=(command) {
                 (job.spec.name)
                 @if job.attempt > 1 { span.faint { " · run " (job.attempt) } }
             }
             td { (job.owner) }
+            td.wide { (job.queue) }
             td.why.stretch.trouble[tone == Tone::Bad] title=[job.reason.as_ref()] { @if let Some(reason) = &job.reason { (reason) } }
             td.wide title=(job.not_enforced.join(", ")) { @if let Some(worker) = &job.worker { (worker) @if let Some(user) = &job.run_as { " as " (user) } } }
             td.n.wide { (job.spec.resources.cpus) }
