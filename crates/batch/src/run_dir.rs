@@ -171,7 +171,8 @@ impl RunDir {
         durable::read_json(&self.file("identity.json"))
     }
 
-    pub(crate) fn set_identity(&self, identity: &Identity) -> Result<()> {
+    /// Decides whom the job runs as.
+    pub fn set_identity(&self, identity: &Identity) -> Result<()> {
         durable::write_json(&self.file("identity.json"), identity)
     }
 

@@ -347,7 +347,7 @@ fn no_file_is_opened_that_the_user_may_not_write() {
     assert!(matches!(run.exit().exit, JobExit::NotStarted(_)), "a slot user leaves nothing on the host");
 }
 
-/// The worker reads as root: what its user puts in the place of an output later must not be shown.
+/// What its user puts in the place of an output later must not be shown.
 #[test]
 fn an_output_that_was_replaced_is_not_shown() {
     if !is_root() {
@@ -358,6 +358,23 @@ fn an_output_that_was_replaced_is_not_shown() {
     let script = format!("echo mine; ln -sf /etc/shadow {}", file.display());
     let (out, _) = output_of(&printing_to(user(USER), &file, &script));
     assert!(out.contains("replaced") && !out.contains("root:"), "{out}");
+}
+
+/// When the job is over nothing keeps the number of its file: somebody else's new file may have it.
+#[test]
+fn an_output_is_read_with_the_rights_of_the_user() {
+    if !is_root() {
+        return;
+    }
+    let home = home_of(USER);
+    let file = home.path().join("out");
+    let (out, run) = output_of(&printing_to(user(USER), &file, "echo mine"));
+    assert_eq!(out, "mine\n");
+    std::os::unix::fs::chown(&file, Some(0), Some(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let out = run.dir.tail("stdout");
+    assert!(out.contains("denied") && !out.contains("mine"), "{out}");
+    assert!(rustix::process::geteuid().is_root(), "the reader is who it was");
 }
 
 #[test]
@@ -399,4 +416,22 @@ fn a_working_directory_below_tmp_is_that_of_the_host() {
     fs::create_dir(closed.path().join("open")).unwrap();
     order.directory = Some(directory.path().join("way/open"));
     assert!(matches!(Run::started(&order).exit().exit, JobExit::NotStarted(_)));
+}
+
+/// What the stages do as the job's user must not undo that they end with the shepherd.
+#[test]
+fn a_job_in_a_directory_below_tmp_ends_with_its_shepherd() {
+    if !is_root() || !support::namespaces().mounts {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/tmp").unwrap();
+    std::os::unix::fs::chown(directory.path(), Some(USER), Some(USER)).unwrap();
+    let mut order = as_user(user(USER), "echo $$ > pid; exec sleep 1000");
+    order.directory = Some(directory.path().to_owned());
+    let run = Run::started(&order);
+    let file = directory.path().join("pid");
+    let written = || fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'));
+    let pid = outside(run.shepherd().pid, until("the job", written).trim().parse().unwrap());
+    support::send(run.shepherd().pid, "KILL");
+    until("the end of the job", || (!is_alive(pid)).then_some(()));
 }

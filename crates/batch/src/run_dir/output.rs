@@ -1,6 +1,7 @@
 //! What is shown of the outputs of a job: a part where they are long.
 
 use super::{OpenedFile, RunDir};
+use crate::as_user::as_user;
 use rustix::fs::{Mode, OFlags, open};
 use std::{
     fs::File,
@@ -47,9 +48,29 @@ impl RunDir {
     /// Opens `stdout`, `stderr` or another file for reading: where a job prints to a file of the host, that file.
     pub(crate) fn open_output(&self, name: &str) -> io::Result<OutputReader> {
         match self.file_on_host(name) {
-            Some(opened) => open_on_host(&opened),
+            Some(opened) => self.open_on_host(&opened),
             None => Ok(OutputReader { file: File::open(self.file(name))?, start: 0 }),
         }
+    }
+
+    /// Opens a file of the host for reading, with the rights of the job's user and if it is the very file that the job has opened: the user
+    /// may have put another one, or a link, in its place.
+    fn open_on_host(&self, opened: &OpenedFile) -> io::Result<OutputReader> {
+        if !opened.is_readable {
+            return Err(io::Error::other("it is no plain file, or its user may not read it"));
+        }
+        let identity = self.identity().map_err(io::Error::other)?;
+        let identity = identity.ok_or_else(|| io::Error::other("the user of its job is not known"))?;
+        as_user(&identity, || {
+            // Only a handle: opening a pipe or a device would do something.
+            let handle = File::from(open(&opened.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+            let about = handle.metadata()?;
+            if !about.is_file() || (about.dev(), about.ino()) != opened.inode {
+                return Err(io::Error::other("it was replaced by another file"));
+            }
+            let file = File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
+            Ok(OutputReader { file, start: opened.start })
+        })
     }
 
     fn file_on_host(&self, name: &str) -> Option<OpenedFile> {
@@ -98,23 +119,6 @@ impl RunDir {
             (Err(cause), None) => format!("[{name} cannot be read: {cause}]"),
         }
     }
-}
-
-/// Opens a file of the host for reading, if it is the very file that the job's user has opened: the user may have put another one, or
-/// a link to somebody else's, in its place.
-fn open_on_host(opened: &OpenedFile) -> io::Result<OutputReader> {
-    if !opened.is_readable {
-        return Err(io::Error::other("it is no plain file, or its user may not read it"));
-    }
-    // Only a handle: opening a pipe or a device would do something.
-    let handle = open(&opened.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let handle = File::from(handle);
-    let about = handle.metadata()?;
-    if !about.is_file() || (about.dev(), about.ino()) != opened.inode {
-        return Err(io::Error::other("it was replaced by another file"));
-    }
-    let file = File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
-    Ok(OutputReader { file, start: opened.start })
 }
 
 /// `bytes` as text of at most [`TEXT_BYTES_MAX`] bytes: what is no text grows when it is replaced.

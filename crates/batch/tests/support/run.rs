@@ -63,7 +63,9 @@ impl Run {
         };
         let dir = store.accept(&job_order).unwrap();
         assert_eq!(dir.phase(), Phase::Ordered);
-        dir.prepare(&order.confinement.as_ref().unwrap().identity, None).unwrap();
+        let identity = &order.confinement.as_ref().unwrap().identity;
+        dir.set_identity(identity).unwrap();
+        dir.prepare(identity, None).unwrap();
         dir.set_staged(order).unwrap();
         assert_eq!(dir.phase(), Phase::Staged);
         Self { root, dir }
