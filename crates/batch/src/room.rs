@@ -181,10 +181,12 @@ impl Room {
         for run in report.into_iter().filter_map(|id| self.run(id)) {
             output_report::begin(&self.shared, &run);
         }
-        let mut is_new = self.deliver(deliver);
+        let mut is_new = false;
         for order in start {
             is_new |= self.accept(order);
         }
+        // Behind the orders: a signal may come with the order of its run, whose first answer was lost.
+        is_new |= self.deliver(deliver);
         for id in kill {
             is_new |= self.kill(id);
         }

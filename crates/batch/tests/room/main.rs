@@ -462,3 +462,40 @@ fn a_wall_limit_may_change_while_a_job_runs() {
     assert_eq!(site.head.ended(RUN).exit, JobExit::WallLimit);
     room.stop();
 }
+
+/// The answer that gave the job to the worker may be lost, and a signal come before the next one.
+#[test]
+fn what_is_delivered_with_the_order_of_a_run_reaches_it() {
+    let site = Site::new();
+    let what = Delivered::Wall(Millis(1));
+    site.head.change(|state| {
+        state.orders.push(Site::order("exec sleep 10"));
+        state.deliver = vec![RunDelivery { number: 1, run: RUN, what }];
+    });
+    let room = site.room();
+    assert_eq!(site.head.ended(RUN).exit, JobExit::WallLimit);
+    room.stop();
+}
+
+#[test]
+fn a_message_to_a_pipe_that_nobody_reads_does_not_stop_the_shepherd() {
+    let site = Site::new();
+    let room = site.room();
+    let place = tempfile::tempdir().unwrap();
+    let pipe = place.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    // As much as a pipe holds.
+    let mut order = Site::order("head -c 65536 /dev/zero; echo >begun; exec sleep 100");
+    order.spec.stdout = Some(pipe.display().to_string());
+    site.submit(order);
+    site.until_in_scratch("begun");
+    let deliver = |number, what| RunDelivery { number, run: RUN, what };
+    site.head.change(|state| {
+        state.deliver = vec![
+            deliver(1, Delivered::ToStdout("a word".to_owned())),
+            deliver(2, Delivered::Wall(Millis(1))),
+        ];
+    });
+    assert_eq!(site.head.ended(RUN).exit, JobExit::WallLimit);
+    room.stop();
+}
