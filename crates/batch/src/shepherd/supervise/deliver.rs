@@ -3,13 +3,17 @@
 use super::Supervisor;
 use crate::{run_dir::DeliveryReader, tree};
 use rustix::process::Signal;
-use std::{collections::VecDeque, fs, io::Write};
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::Write,
+};
 use wire::control::Delivered;
 
 /// Signals that wait for the program to begin: more are dropped, for no program counts them.
 const WAITING_MAX: usize = 64;
-/// The end of the command line of a stage that is about to become the job.
-const STAGE_JOB: &[u8] = b"--stage\0job\0";
+/// The ends of the command lines of what is about to become the job: that stage, and before it a copy of the one that starts it.
+const STARTING: [&[u8]; 2] = [b"--stage\0job\0", b"--stage\0init\0"];
 
 /// What is to be delivered.
 #[derive(Default)]
@@ -27,9 +31,8 @@ impl Supervisor<'_> {
                     self.deliveries.signals.push_back(signal);
                 }
                 Delivered::Signal(_) => {}
-                // The job's own file: if it is full or gone, so is what the job prints.
-                Delivered::ToStdout(text) => drop(write_line(&self.outputs[0], &text)),
-                Delivered::ToStderr(text) => drop(write_line(&self.outputs[1], &text)),
+                Delivered::ToStdout(text) => write_line(&self.outputs[0], &text),
+                Delivered::ToStderr(text) => write_line(&self.outputs[1], &text),
                 Delivered::Wall(wall) => self.wall = wall,
             }
         }
@@ -43,8 +46,10 @@ impl Supervisor<'_> {
         let main = self.main.as_raw_nonzero().get();
         let mut processes = tree::descendants(self.me);
         processes.retain(|process| process.pid != main && process.parent != main);
-        let is_starting =
-            |pid: i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.ends_with(STAGE_JOB));
+        let is_starting = |pid: i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            STARTING.iter().any(|end| words.ends_with(end))
+        };
         if processes.is_empty() || processes.iter().any(|process| is_starting(process.pid)) {
             return;
         }
@@ -57,6 +62,10 @@ impl Supervisor<'_> {
     }
 }
 
-fn write_line(mut file: &std::fs::File, text: &str) -> std::io::Result<()> {
-    file.write_all(format!("{text}\n").as_bytes())
+/// Adds a line to an output. A pipe or a terminal gets none: if nobody reads it, the job would have no shepherd any more.
+fn write_line(mut file: &File, text: &str) {
+    if file.metadata().is_ok_and(|about| about.is_file()) {
+        // The job's own file: if it is full or gone, so is what the job prints.
+        let _ = file.write_all(format!("{text}\n").as_bytes());
+    }
 }
