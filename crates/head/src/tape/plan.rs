@@ -198,7 +198,8 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
     if !is_starving && work.len() < writers * FILES_PER_WRITER && bytes < writers as u64 * BYTES_PER_WRITER {
         return None;
     }
-    if !is_starving && drive.loaded.as_ref() != Some(&volume.vid) && is_better_elsewhere(view, drive, first) {
+    let is_ready = volume.state != VolumeState::Blank && drive.loaded.as_ref() == Some(&volume.vid);
+    if !is_starving && !is_ready && is_better_elsewhere(view, drive, first) {
         return None;
     }
     if volume.state == VolumeState::Blank {
@@ -274,7 +275,7 @@ pub(crate) fn refuse_oversize(size: u64, largest: u64) -> Result<()> {
     .hint("a file must fit on one volume: add larger cartridges, or store it in parts"))
 }
 
-/// Whether another idle drive has a volume in it that can take the file without a load.
+/// Whether another idle drive has a volume in it that can take the file without a load or a label.
 fn is_better_elsewhere(view: &View, drive: &DriveView, first: &Work) -> bool {
     let has_room = |vid: &Vid| {
         let volume = view.volumes.get(vid).filter(|volume| volume.state == VolumeState::Appendable);

@@ -163,6 +163,19 @@ fn an_idle_drive_with_a_volume_that_has_room_writes_rather_than_one_that_must_lo
 }
 
 #[test]
+fn a_blank_volume_that_happens_to_be_loaded_is_not_begun_while_another_drive_can_append() {
+    let mut view = view(vec![drive("a", Some(3)), drive("b", Some(1))], vec![archive(1, 1)]);
+    view.volumes.remove(&vid(2));
+    assert_eq!(next_session(&view, "a", NOW), None);
+    assert_eq!(files(next_session(&view, "b", NOW)), ("V00001".into(), vec![1]));
+    // A file that has starved waits for no drive, and no file waits for a drive that is busy.
+    let label = Some(Plan { vid: vid(3), work: PlannedWork::Label });
+    assert_eq!(next_session(&view, "a", NOW + Millis::from_seconds(601)), label);
+    view.drives[1].busy_with = Some(vid(1));
+    assert_eq!(next_session(&view, "a", NOW), label);
+}
+
+#[test]
 fn nothing_is_recalled_that_has_no_room_on_disk() {
     let mut view = view(vec![drive("a", None)], vec![recall(1, 1, 1), recall(2, 1, 2)]);
     view.free_disk_bytes = GB;
