@@ -98,6 +98,8 @@ impl TapeRoom {
             let Some(devices) = open_at_last(&library, &open, &stop) else { return };
             if let Err(failure) = launch(config, devices, head, disk, &stop, ending) {
                 error!(%library, cause = %failure, "cannot start the tape library; restart the tape server");
+                // Nobody watches the drives whose threads have been started.
+                stop.set();
             }
         })?;
         Ok(room)

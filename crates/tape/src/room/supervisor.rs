@@ -19,6 +19,7 @@ use wire::control::TapePhase;
 
 /// Interval between checks of the supervisor.
 const TICK: Duration = Duration::from_secs(1);
+
 /// Tells the supervisor that a drive's thread has ended, however that came.
 pub(super) struct Exit {
     pub(super) drive: String,

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::changer::{Changer, Element, ElementAddress, ElementKind, element_of};
 use base::{ErrorKind, Failure, Result, Vid};
+use std::collections::BTreeSet;
 use tracing::{info, warn};
 
 /// Elements of one type that are asked for: more than any library has.
@@ -29,7 +30,6 @@ pub struct NamedDrive {
 #[derive(Debug)]
 pub struct ScsiChanger<T> {
     device: Device<T>,
-    identity: Inquiry,
     drives: Vec<NamedDrive>,
     /// Elements of these, found once.
     addresses: Vec<ElementAddress>,
@@ -39,8 +39,8 @@ pub struct ScsiChanger<T> {
     has_identities: bool,
     /// The element that moves cartridges; 0 leaves the choice to the changer.
     arm: u16,
-    /// What an operator was told, so that it is told once.
-    told: Vec<String>,
+    /// What the last inventory has told an operator of, so that it is told once.
+    told: BTreeSet<String>,
 }
 
 impl<T: Transport> ScsiChanger<T> {
@@ -62,26 +62,14 @@ impl<T: Transport> ScsiChanger<T> {
         }
         let changer = Self {
             device,
-            identity: inquiry,
             drives,
             addresses: Vec::new(),
             capacity_bytes,
             has_identities: true,
             arm: 0,
-            told: Vec::new(),
+            told: BTreeSet::new(),
         };
         changer.with_known_drives()
-    }
-
-    /// What the changer says it is.
-    #[must_use]
-    pub fn identity(&self) -> &Inquiry {
-        &self.identity
-    }
-
-    /// The way to it.
-    pub fn transport_mut(&mut self) -> &mut T {
-        self.device.transport_mut()
     }
 
     /// Every drive must have an element of its own.
@@ -169,7 +157,8 @@ impl<T: Transport> ScsiChanger<T> {
         }
     }
 
-    fn element(&mut self, kind: ElementKind, status: ElementStatus) -> Element {
+    /// The element, and what is wrong with it goes to `problems`.
+    fn element(&self, kind: ElementKind, status: ElementStatus, problems: &mut BTreeSet<String>) -> Element {
         let ElementStatus { address, is_full, exception, source, bar_code, .. } = status;
         let folder = match kind {
             ElementKind::Slot => "slot",
@@ -179,17 +168,14 @@ impl<T: Transport> ScsiChanger<T> {
         };
         let name = format!("{folder}/{address}");
         if let Some((asc, ascq)) = exception {
-            self.tell(format!("{name} reports a problem (code {asc:02X}/{ascq:02X})"));
+            problems.insert(format!("{name} reports a problem (code {asc:02X}/{ascq:02X})"));
         }
         let label = Label::of(&bar_code);
-        match &label {
-            Label::Unusable if is_full => {
-                self.tell(format!("{name} has a cartridge whose bar code {bar_code:?} is no volume"));
-            }
-            _ => {}
+        if is_full && label == Label::Unusable {
+            problems.insert(format!("{name} has a cartridge whose bar code {bar_code:?} is no volume"));
         }
-        if kind == ElementKind::Arm && is_full {
-            self.tell(format!("a cartridge ({bar_code}) hangs in the arm"));
+        if is_full && kind == ElementKind::Arm {
+            problems.insert(format!("a cartridge ({bar_code}) hangs in the arm"));
         }
         let (vid, capacity) = match label {
             Label::Volume { vid, capacity_bytes } if is_full => (Some(vid), capacity_bytes),
@@ -197,7 +183,7 @@ impl<T: Transport> ScsiChanger<T> {
         };
         let capacity_bytes = self.capacity_bytes.or(capacity).filter(|_| vid.is_some());
         if vid.is_some() && capacity_bytes.is_none() {
-            self.tell(format!(
+            problems.insert(format!(
                 "the bar code {bar_code:?} does not say how large the cartridge is; set volume_size"
             ));
         }
@@ -205,12 +191,12 @@ impl<T: Transport> ScsiChanger<T> {
         Element { address: ElementAddress(address), kind, name, vid, is_full, capacity_bytes, source }
     }
 
-    /// Tells an operator once for as long as it is so.
-    fn tell(&mut self, what: String) {
-        if !self.told.contains(&what) {
-            warn!(library = self.device.name(), problem = %what, "tape library needs an operator");
-            self.told.push(what);
+    /// Tells an operator of each problem once for as long as it is there.
+    fn tell(&mut self, problems: BTreeSet<String>) {
+        for problem in problems.difference(&self.told) {
+            warn!(library = self.device.name(), %problem, "tape library needs an operator");
         }
+        self.told = problems;
     }
 
     /// A move that was said to be done must be seen, too: a cartridge in the wrong drive would be written.
@@ -238,10 +224,10 @@ impl<T: Transport> Changer for ScsiChanger<T> {
     }
 
     fn inventory(&mut self) -> Result<Vec<Element>> {
-        let mut elements: Vec<Element> = Vec::new();
+        let (mut elements, mut problems) = (Vec::<Element>::new(), BTreeSet::new());
         for (code, kind) in KINDS {
             for status in self.elements(code)? {
-                let element = self.element(kind, status);
+                let element = self.element(kind, status, &mut problems);
                 if let Some(other) = element.vid.as_ref().and_then(|vid| element_of(&elements, vid)) {
                     let what = format!(
                         "{}: {} and {} have the same bar code",
@@ -258,6 +244,7 @@ impl<T: Transport> Changer for ScsiChanger<T> {
             self.arm = arm.address.0;
         }
         elements.sort_by_key(|element| element.address);
+        self.tell(problems);
         Ok(elements)
     }
 
