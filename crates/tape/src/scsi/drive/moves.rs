@@ -10,12 +10,14 @@ use crate::{
         transport::{Data, Transport},
     },
 };
-use base::{Failure, Result};
+use base::{ErrorKind, Failure, Result};
 
 /// Code of SPACE for blocks, marks and the end of the data.
 const BLOCKS: u8 = 0;
 const FILEMARKS: u8 = 1;
 const END_OF_DATA: u8 = 3;
+/// Objects on a medium: READ POSITION counts no further. A drive that passes over more has lost its way.
+const OBJECTS_MAX: u64 = u32::MAX as u64;
 
 impl<T: Transport> ScsiDrive<T> {
     pub(super) fn go_to(&mut self, block: u64) -> Result<()> {
@@ -166,6 +168,11 @@ impl<T: Transport> ScsiDrive<T> {
         let at = self.at()?;
         if count == 0 {
             return Ok(Spaced { passed: 0, stop: None });
+        }
+        if at > OBJECTS_MAX {
+            let name = self.device.name();
+            let what = format!("drive {name}: it has passed over {at} blocks and marks without an end");
+            return Err(Failure::new(ErrorKind::Io, what).hint("have the drive checked"));
         }
         let command = Command::space(code, count);
         let wanted = count.unsigned_abs();
