@@ -79,7 +79,9 @@ impl Trouble {
             (SenseKey::IllegalRequest, (0x3b, 0x0e) | (0x21, 0x01)) => ErrorKind::NotFound,
             (SenseKey::IllegalRequest, (0x53, _)) => ErrorKind::Busy,
             (SenseKey::Medium | SenseKey::BlankCheck, _) => ErrorKind::Corrupt,
-            (SenseKey::DataProtect, _) => ErrorKind::Permission,
+            (SenseKey::DataProtect, _) if sense.is_write_protected() => ErrorKind::Permission,
+            // Encrypted, and the drive has no key.
+            (SenseKey::DataProtect, _) => ErrorKind::Unsupported,
             (SenseKey::VolumeOverflow, _) => ErrorKind::NoSpace,
             _ => ErrorKind::Io,
         }
@@ -90,11 +92,12 @@ impl Trouble {
     pub fn failure(self, command: &Command) -> Failure {
         let failure = Failure::new(self.kind(), format!("{}: {self}", command.name()));
         match &self {
-            Self::Sense(sense) if sense.key == SenseKey::DataProtect => failure
+            Self::Sense(sense) if sense.is_write_protected() => failure
                 .because(Cause::WriteProtected)
                 .hint("the cartridge is write-protected; move its switch, or set the volume read-only"),
             Self::Sense(sense) if sense.is_position_lost() => failure.hint(RESET),
             Self::Reset => failure.hint(RESET),
+            Self::Reserved => failure.hint("name each device in one library of one host only"),
             _ => failure,
         }
     }
@@ -151,11 +154,6 @@ impl<T: Transport> Device<T> {
     #[must_use]
     pub fn transport(&self) -> &T {
         &self.transport
-    }
-
-    /// The way to it.
-    pub fn transport_mut(&mut self) -> &mut T {
-        &mut self.transport
     }
 
     /// Has the device carry out `command`. Repeats it after unit attentions and while the device is busy; an error that
@@ -216,5 +214,22 @@ impl<T: Transport> Device<T> {
         let outcome = self.run(command, Data::In(buffer), Attention::Repeat)?;
         let length = outcome.transferred.min(buffer.len());
         Ok(&buffer[..length])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_protection_is_told_from_other_protection() {
+        let failure = |code| {
+            Trouble::Sense(Sense::new(SenseKey::DataProtect, code)).failure(&Command::test_unit_ready())
+        };
+        for code in [(0x27, 0x00), (0x27, 0x02), (0x30, 0x0c), (0x5a, 0x02)] {
+            assert_eq!(failure(code).cause, Some(Cause::WriteProtected), "{code:?}");
+        }
+        let encrypted = failure((0x74, 0x01));
+        assert_eq!((encrypted.kind, encrypted.cause), (ErrorKind::Unsupported, None));
     }
 }

@@ -161,17 +161,6 @@ impl<T: Transport> ScsiDrive<T> {
         &self.serial
     }
 
-    /// What the drive was found to offer.
-    #[must_use]
-    pub fn capabilities(&self) -> Capabilities {
-        self.capabilities
-    }
-
-    /// The way to it.
-    pub fn transport_mut(&mut self) -> &mut T {
-        self.device.transport_mut()
-    }
-
     /// The medium, if it can be used.
     fn medium(&mut self) -> Result<&mut Medium> {
         match &mut self.medium {
@@ -308,6 +297,8 @@ impl<T: Transport> TapeDrive for ScsiDrive<T> {
             Ok(_) => {}
             // In the early warning zone a drive says so again; all is written.
             Err(Trouble::Sense(sense)) if is_early_warning(&sense) => {}
+            // There is nothing to make durable on a cartridge that must not be written.
+            Err(Trouble::Sense(sense)) if sense.is_write_protected() && !self.medium()?.is_dirty => {}
             Err(trouble) => return Err(self.fail(&command, trouble)),
         }
         self.medium()?.is_dirty = false;

@@ -62,11 +62,6 @@ impl IscsiTransport {
         Ok(transport)
     }
 
-    /// Whether the library can be loaded; why not, otherwise.
-    pub fn is_available() -> Result<()> {
-        library::functions().map(drop)
-    }
-
     fn session(&mut self) -> Result<&mut Session> {
         let session = match self.session.take() {
             Some(session) => session,

@@ -19,7 +19,7 @@ pub enum SenseKey {
     IllegalRequest,
     /// Something happened since the last command.
     UnitAttention,
-    /// The medium must not be written.
+    /// The medium must not be written, or not be read: it is encrypted.
     DataProtect,
     /// Nothing was ever written here.
     BlankCheck,
@@ -79,7 +79,7 @@ impl fmt::Display for SenseKey {
             Self::Hardware => "hardware error",
             Self::IllegalRequest => "illegal request",
             Self::UnitAttention => "unit attention",
-            Self::DataProtect => "write-protected",
+            Self::DataProtect => "data protected",
             Self::BlankCheck => "blank medium",
             Self::Aborted => "command aborted",
             Self::VolumeOverflow => "end of medium",
@@ -105,14 +105,12 @@ pub struct Sense {
     pub incorrect_length: bool,
     /// What was not done, in the unit of the command; negative: more than that.
     pub information: Option<i64>,
-    /// How far a long operation is, of 65,536.
-    pub progress: Option<u16>,
 }
 
 impl Sense {
     /// Sense data with nothing but a key and a code.
     #[must_use]
-    pub fn new(key: SenseKey, code: (u8, u8)) -> Self {
+    pub const fn new(key: SenseKey, code: (u8, u8)) -> Self {
         Self {
             key,
             code,
@@ -121,7 +119,6 @@ impl Sense {
             end_of_medium: false,
             incorrect_length: false,
             information: None,
-            progress: None,
         }
     }
 
@@ -146,7 +143,6 @@ impl Sense {
             end_of_medium: flags & 0x40 != 0,
             incorrect_length: flags & 0x20 != 0,
             information,
-            progress: bytes.get(15..18).and_then(progress),
             ..Self::new(SenseKey::from_byte(flags), code)
         })
     }
@@ -171,8 +167,6 @@ impl Sense {
                 let value = descriptor.get(4..12).and_then(|bytes| bytes.try_into().ok());
                 self.information = value.map(i64::from_be_bytes);
             }
-            // Sense key specific.
-            0x02 => self.progress = descriptor.get(4..7).and_then(progress),
             // Stream commands.
             0x04 => {
                 let flags = descriptor.get(3).copied().unwrap_or(0);
@@ -199,10 +193,6 @@ impl Sense {
         }
         bytes[7] = 10;
         (bytes[12], bytes[13]) = self.code;
-        if let Some(progress) = self.progress {
-            bytes[15] = 0x80;
-            bytes[16..18].copy_from_slice(&progress.to_be_bytes());
-        }
         bytes
     }
 
@@ -216,6 +206,14 @@ impl Sense {
     #[must_use]
     pub fn is_position_lost(&self) -> bool {
         self.key == SenseKey::UnitAttention && matches!(self.code.0, 0x28 | 0x29)
+    }
+
+    /// Whether the medium must not be written, and can be read: its switch is set, or it is of a kind that this drive only reads. An
+    /// encrypted medium without a key has the same sense key.
+    #[must_use]
+    pub fn is_write_protected(&self) -> bool {
+        self.key == SenseKey::DataProtect
+            && matches!(self.code, (0x27, _) | (0x30, 0x05 | 0x0c) | (0x5a, 0x02))
     }
 
     /// Whether the device does not know the command, or a field of it.
@@ -243,12 +241,8 @@ fn be_32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-fn progress(bytes: &[u8]) -> Option<u16> {
-    (bytes[0] & 0x80 != 0).then(|| u16::from_be_bytes([bytes[1], bytes[2]]))
-}
-
 /// The words of the standard for codes that drives and changers use: code, qualifier or any, meaning. The first that fits counts.
-const MEANINGS: [(u8, Option<u8>, &str); 63] = [
+const MEANINGS: [(u8, Option<u8>, &str); 68] = [
     (0x00, Some(0x01), "filemark detected"),
     (0x00, Some(0x02), "end of partition detected"),
     (0x00, Some(0x04), "beginning of partition detected"),
@@ -283,7 +277,9 @@ const MEANINGS: [(u8, Option<u8>, &str); 63] = [
     (0x29, None, "power on or reset"),
     (0x2a, None, "parameters changed"),
     (0x30, Some(0x03), "cleaning cartridge installed"),
+    (0x30, Some(0x05), "cannot write medium, incompatible format"),
     (0x30, Some(0x07), "cleaning failed"),
+    (0x30, Some(0x0c), "WORM medium, overwrite attempted"),
     (0x30, None, "incompatible medium"),
     (0x31, None, "medium format corrupted"),
     (0x33, None, "tape length error"),
@@ -309,8 +305,11 @@ const MEANINGS: [(u8, Option<u8>, &str); 63] = [
     (0x53, Some(0x02), "medium removal prevented"),
     (0x53, Some(0x03), "medium removal prevented by the data transfer element"),
     (0x53, None, "load or eject failed"),
+    (0x5a, Some(0x02), "operator selected write protect"),
     (0x5a, None, "operator request"),
     (0x5d, None, "failure predicted"),
+    (0x74, Some(0x01), "unable to decrypt data"),
+    (0x74, None, "security error"),
     (0x83, None, "vendor's code"),
 ];
 
@@ -328,6 +327,8 @@ mod tests {
     fn words_name_key_and_code() {
         let sense = Sense::new(SenseKey::Medium, (0x11, 0x00));
         assert_eq!(sense.to_string(), "medium error, unrecovered read error (sense 3/11/00)");
+        let sense = Sense::new(SenseKey::DataProtect, (0x27, 0x00));
+        assert_eq!(sense.to_string(), "data protected, write-protected (sense 7/27/00)");
         let sense = Sense { is_deferred: true, ..Sense::new(SenseKey::Hardware, (0x99, 0x01)) };
         assert_eq!(sense.to_string(), "hardware error of an earlier command (sense 4/99/01)");
     }
@@ -350,10 +351,10 @@ mod tests {
 
         #[test]
         fn what_is_encoded_is_decoded(key in 0u8..16, asc: u8, ascq: u8, flags: [bool; 4],
-            information in prop::option::of(any::<i32>()), progress in prop::option::of(any::<u16>())) {
+            information in prop::option::of(any::<i32>())) {
             let sense = Sense {
                 is_deferred: flags[0], filemark: flags[1], end_of_medium: flags[2], incorrect_length: flags[3],
-                information: information.map(i64::from), progress,
+                information: information.map(i64::from),
                 ..Sense::new(SenseKey::from_byte(key), (asc, ascq))
             };
             prop_assert_eq!(Sense::decode(&sense.encode()), Some(sense));

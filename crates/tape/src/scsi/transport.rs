@@ -67,13 +67,3 @@ pub trait Transport: Send {
     /// Has the device carry out `command`.
     fn execute(&mut self, command: &Command, data: Data<'_>, deadline: Duration) -> Result<Reply>;
 }
-
-impl Transport for Box<dyn Transport> {
-    fn address(&self) -> String {
-        self.as_ref().address()
-    }
-
-    fn execute(&mut self, command: &Command, data: Data<'_>, deadline: Duration) -> Result<Reply> {
-        self.as_mut().execute(command, data, deadline)
-    }
-}

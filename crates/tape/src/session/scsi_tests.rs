@@ -12,7 +12,7 @@ use crate::{
     virtual_library::VirtualLibrary,
     watchdog::Deadlines,
 };
-use base::rng::Rng;
+use base::{Cause, rng::Rng};
 use std::{ops::Range, time::Duration};
 
 const BLOCK_BYTES: u32 = 512;
@@ -299,10 +299,20 @@ fn an_early_end_of_the_medium_keeps_what_was_written() {
 
 #[test]
 fn a_write_protected_cartridge_is_said_to_be_that() {
-    let world = archive_with(DriveFault::WriteProtected);
-    let (blame, words) = world.trouble();
-    assert_eq!(blame, Blame::Volume);
-    assert!(words.contains("write-protected (sense 7/27/00)"), "{words}");
+    let mut world = archive_with(DriveFault::WriteProtected);
+    let (blame, failure) = world.head.trouble().unwrap();
+    assert_eq!((blame, failure.cause), (Blame::Volume, Some(Cause::WriteProtected)));
+    let words = failure.to_string();
+    assert!(words.contains("volume BP0001") && words.contains("write-protected (sense 7/27/00)"), "{words}");
+    // It can still be read, and so can be found what lies on it.
+    let known = world.acknowledged();
+    world.recall(&known);
+    assert_eq!(world.head.trouble(), None);
+    world.head.lock().forget();
+    let orders = world.head.lock().survey(90, 1 << 20);
+    world.run(&orders);
+    assert_eq!(world.head.trouble(), None);
+    assert_eq!(world.head.count("files_found"), 1);
 }
 
 #[test]

@@ -8,16 +8,7 @@ use base::{ErrorKind, Failure, Result};
 
 pub(super) const NO_MEDIUM: Sense = Sense { key: SenseKey::NotReady, code: (0x3a, 0x00), ..GOOD };
 pub(super) const DIED: Sense = Sense { key: SenseKey::Hardware, code: (0x44, 0x00), ..GOOD };
-pub(super) const GOOD: Sense = Sense {
-    key: SenseKey::NoSense,
-    code: (0, 0),
-    is_deferred: false,
-    filemark: false,
-    end_of_medium: false,
-    incorrect_length: false,
-    information: None,
-    progress: None,
-};
+pub(super) const GOOD: Sense = Sense::new(SenseKey::NoSense, (0, 0));
 
 /// What a command has come to: bytes of data, or sense data and the bytes that came with them.
 pub(super) type Answer = Result<usize, (Sense, usize)>;

@@ -1,6 +1,7 @@
 //! An emulated medium changer.
 
 use super::{
+    answer::copy,
     fault::{ChangerFault, FaultPlan},
     inquiry,
 };
@@ -168,10 +169,4 @@ fn of(failure: &Failure) -> Sense {
 
 fn address(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
-}
-
-fn copy(answer: &[u8], buffer: &mut [u8]) -> usize {
-    let length = answer.len().min(buffer.len());
-    buffer[..length].copy_from_slice(&answer[..length]);
-    length
 }

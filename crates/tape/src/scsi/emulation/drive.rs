@@ -31,7 +31,6 @@ pub struct EmulatedDrive {
     offer: Offer,
     plan: FaultPlan,
     attentions: VecDeque<Sense>,
-    deferred: Option<Sense>,
     /// Questions until the cartridge is threaded; `None`: it is, or there is none.
     polls_left: Option<(u32, Sense)>,
     /// The cartridge was let go and is still there.
@@ -49,7 +48,6 @@ impl EmulatedDrive {
             offer,
             plan,
             attentions: VecDeque::from([power_on]),
-            deferred: None,
             polls_left: None,
             is_ejected: false,
             is_prevented: false,
@@ -259,8 +257,9 @@ impl EmulatedDrive {
     }
 
     fn write_marks(&mut self, count: u32, is_immediate: bool) -> Answer {
+        // As the strictest drives: without marks, too.
+        self.may_write(count.into())?;
         if count > 0 {
-            self.may_write(count.into())?;
             self.forget_bad_blocks();
             let written = self.drive.write_filemarks(count);
             answer_of_write(written, count as usize)?;
@@ -354,7 +353,7 @@ impl Transport for EmulatedDrive {
         if let Some(sense) = fault.and_then(|fault| self.suffer(fault)) {
             return check(sense, 0);
         }
-        if !is_inquiry && let Some(sense) = self.deferred.take().or_else(|| self.attentions.pop_front()) {
+        if !is_inquiry && let Some(sense) = self.attentions.pop_front() {
             return check(sense, 0);
         }
         let answer = self.carry_out(cdb, data);

@@ -118,13 +118,6 @@ impl FaultPlan {
         faults.protected.clear();
     }
 
-    /// Commands to drives and to the changer so far.
-    #[must_use]
-    pub fn commands(&self) -> (u64, u64) {
-        let faults = self.lock();
-        (faults.drive_commands, faults.changer_commands)
-    }
-
     /// Faults that have happened, in order.
     #[must_use]
     pub fn happened(&self) -> Vec<String> {

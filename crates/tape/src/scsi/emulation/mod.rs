@@ -12,7 +12,6 @@ mod fault;
 use super::{
     changer::{NamedDrive, ScsiChanger},
     drive::{DriveTimes, ScsiDrive},
-    transport::Transport,
 };
 use crate::virtual_library::VirtualLibrary;
 use base::Result;
@@ -142,10 +141,3 @@ fn inquiry(cdb: &[u8], code: u8, model: &str, serial: &str) -> Option<Vec<u8>> {
     data.extend(format!("{:<8}{model:<16}{:<4}", "BACKPLNE", "0001").bytes());
     Some(data)
 }
-
-/// The devices are carried by calls.
-const _: fn() = || {
-    fn is_transport<T: Transport>() {}
-    is_transport::<EmulatedDrive>();
-    is_transport::<EmulatedChanger>();
-};
