@@ -23,7 +23,7 @@ mod errno;
 mod files;
 mod grants;
 mod head;
-mod kernel;
+pub mod kernel;
 mod locks;
 mod mount;
 mod names;

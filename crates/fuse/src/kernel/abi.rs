@@ -7,12 +7,12 @@ use rustix::io::Errno;
 macro_rules! numbers {
     ($($name:ident = $value:expr;)*) => {$(
         #[doc = concat!("`FUSE_", stringify!($name), "`.")]
-        pub(crate) const $name: u32 = $value;
+        pub const $name: u32 = $value;
     )*};
 }
 
 /// What the kernel asks for.
-pub(crate) mod opcode {
+pub mod opcode {
     numbers! {
         LOOKUP = 1; FORGET = 2; GETATTR = 3; SETATTR = 4; MKNOD = 8; MKDIR = 9; UNLINK = 10; RMDIR = 11; RENAME = 12;
         READLINK = 5; SYMLINK = 6; LINK = 13; OPEN = 14; READ = 15; WRITE = 16; STATFS = 17; RELEASE = 18; FSYNC = 20;
@@ -22,14 +22,14 @@ pub(crate) mod opcode {
 }
 
 /// Which attributes are to be set.
-pub(crate) mod set {
+pub mod set {
     numbers! {
         MODE = 1 << 0; UID = 1 << 1; GID = 1 << 2; SIZE = 1 << 3; HANDLE = 1 << 6; MTIME = 1 << 5; MTIME_NOW = 1 << 8;
     }
 }
 
 /// How an extended attribute is to be set.
-pub(crate) mod xattr {
+pub mod xattr {
     numbers! {
         CREATE = 1 << 0; REPLACE = 1 << 1;
     }
@@ -46,14 +46,14 @@ const VERSION: (u32, u32) = (7, 39);
 /// The oldest kernel's that will do: Linux 5.4.
 const MINOR_MIN: u32 = 31;
 /// Bytes of one read or write: the most that kernels allow without being told otherwise by the administrator.
-pub(crate) const IO_BYTES_MAX: u32 = 1 << 20;
+pub const IO_BYTES_MAX: u32 = 1 << 20;
 /// Pages of one request.
 const PAGES_MAX: u16 = 256;
 /// Requests that the kernel makes by itself, such as writing back mapped pages, at a time.
 const BACKGROUND_MAX: u16 = 32;
 
 /// Capabilities, low and high half.
-mod init {
+pub mod init {
     numbers! {
         ASYNC_READ = 1 << 0; POSIX_LOCKS = 1 << 1; BIG_WRITES = 1 << 5; FLOCK_LOCKS = 1 << 10; PARALLEL_DIROPS = 1 << 18;
         MAX_PAGES = 1 << 22; EXT = 1 << 30;
@@ -62,7 +62,7 @@ mod init {
 }
 
 /// Answers the kernel's greeting.
-pub(crate) fn greet(request: &Request) -> Result<Answer, Errno> {
+pub fn greet(request: &Request) -> Result<Answer, Errno> {
     let mut fields = request.fields();
     let (major, minor, ahead, flags) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
     if major < VERSION.0 || (major == VERSION.0 && minor < MINOR_MIN) {

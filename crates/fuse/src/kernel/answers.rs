@@ -5,36 +5,36 @@ use base::Timestamp;
 
 /// The fields of an answer, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub struct Answer {
     bytes: Vec<u8>,
 }
 
 impl Answer {
     /// Data as they are.
-    pub(crate) fn data(bytes: Vec<u8>) -> Self {
+    pub fn data(bytes: Vec<u8>) -> Self {
         Self { bytes }
     }
 
     /// 16 bits.
-    pub(crate) fn u16(&mut self, value: u16) -> &mut Self {
+    pub fn u16(&mut self, value: u16) -> &mut Self {
         self.bytes.extend_from_slice(&value.to_ne_bytes());
         self
     }
 
     /// 32 bits.
-    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+    pub fn u32(&mut self, value: u32) -> &mut Self {
         self.bytes.extend_from_slice(&value.to_ne_bytes());
         self
     }
 
     /// 64 bits.
-    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+    pub fn u64(&mut self, value: u64) -> &mut Self {
         self.bytes.extend_from_slice(&value.to_ne_bytes());
         self
     }
 
     /// The bytes.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
@@ -61,7 +61,7 @@ impl Answer {
     }
 
     /// An open file or directory: its handle and flags.
-    pub(crate) fn opened(&mut self, handle: u64, flags: u32) {
+    pub fn opened(&mut self, handle: u64, flags: u32) {
         self.u64(handle).u32(flags).u32(0);
     }
 
@@ -76,7 +76,7 @@ impl Answer {
     }
 
     /// Adds a name to a listing if it fits into `most` bytes; `kind` is the type of its mode, `next` where a later listing goes on after it.
-    pub(crate) fn name(&mut self, most: usize, node: u64, next: u64, kind: u32, name: &str) -> bool {
+    pub fn name(&mut self, most: usize, node: u64, next: u64, kind: u32, name: &str) -> bool {
         let padding = name.len().next_multiple_of(8) - name.len();
         if self.len() + 24 + name.len() + padding > most {
             return false;

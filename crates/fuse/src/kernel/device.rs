@@ -20,7 +20,7 @@ const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + 4096;
 
 /// A mounted file system, as its process sees it.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub struct Device {
     fd: OwnedFd,
     directory: PathBuf,
     /// It was unmounted: what is mounted there now is something else.
@@ -29,7 +29,12 @@ pub(crate) struct Device {
 
 impl Device {
     /// Mounts over `directory`; `source` is what `mount` shows as the device.
-    pub(crate) fn mount(directory: &Path, source: &str, allow_other: bool) -> Result<Self> {
+    pub fn mount(directory: &Path, source: &str, allow_other: bool) -> Result<Self> {
+        Self::mount_with(directory, source, if allow_other { ",allow_other" } else { "" })
+    }
+
+    /// Mounts with options for the kernel, each behind a comma.
+    pub fn mount_with(directory: &Path, source: &str, more: &str) -> Result<Self> {
         let failed = |what: String| move |cause: Errno| Failure::io(what, &std::io::Error::from(cause));
         let fd = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let fd = fd.map_err(failed("open /dev/fuse".to_owned())).map_err(|failure| {
@@ -37,8 +42,7 @@ impl Device {
                 .hint("load the kernel module: `modprobe fuse`; in a container it must be given the device")
         })?;
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let others = if allow_other { ",allow_other" } else { "" };
-        let options = format!("fd={},rootmode=40000,user_id={user},group_id={group}{others}", fd.as_raw_fd());
+        let options = format!("fd={},rootmode=40000,user_id={user},group_id={group}{more}", fd.as_raw_fd());
         let options =
             CString::new(options).map_err(|_| Failure::internal("a mount option has a zero byte"))?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -53,7 +57,7 @@ impl Device {
     }
 
     /// Waits for the next message; `None`: it is unmounted.
-    pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> Result<Option<Request>> {
+    pub fn receive(&self, buffer: &mut Vec<u8>) -> Result<Option<Request>> {
         buffer.resize(MESSAGE_BYTES_MAX, 0);
         loop {
             match rustix::io::read(&self.fd, &mut buffer[..]) {
@@ -75,7 +79,7 @@ impl Device {
     }
 
     /// Answers a message. Whoever waited for it may be gone, which is no failure.
-    pub(crate) fn answer(&self, unique: u64, outcome: Result<Answer, Errno>) {
+    pub fn answer(&self, unique: u64, outcome: Result<Answer, Errno>) {
         let (error, body) = match outcome {
             Ok(answer) => (0, answer.into_bytes()),
             Err(errno) => (-errno.raw_os_error(), Vec::new()),
@@ -90,7 +94,7 @@ impl Device {
     }
 
     /// Unmounts. Where files are still open the name goes now, and the rest when they are closed. Yields whether there are none.
-    pub(crate) fn unmount(&self) -> bool {
+    pub fn unmount(&self) -> bool {
         let is_gone = || self.is_gone.load(Ordering::SeqCst);
         if is_gone() || rustix::mount::unmount(&self.directory, UnmountFlags::NOFOLLOW).is_ok() {
             return true;
@@ -101,7 +105,7 @@ impl Device {
 }
 
 /// Unmounts a directory, from whatever process.
-pub(crate) fn unmount(directory: &Path, is_lazy: bool) -> Result<()> {
+pub fn unmount(directory: &Path, is_lazy: bool) -> Result<()> {
     let flags = if is_lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     rustix::mount::unmount(directory, flags | UnmountFlags::NOFOLLOW).map_err(|cause| {
         let failure = Failure::io(format!("unmount {}", directory.display()), &std::io::Error::from(cause));
@@ -116,7 +120,7 @@ pub(crate) fn unmount(directory: &Path, is_lazy: bool) -> Result<()> {
 }
 
 /// Whether the process of what is mounted at `directory` is gone.
-pub(crate) fn is_orphaned(directory: &Path) -> bool {
+pub fn is_orphaned(directory: &Path) -> bool {
     std::fs::symlink_metadata(directory)
         .is_err_and(|cause| cause.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()))
 }

@@ -8,21 +8,21 @@ const HEAD_BYTES: usize = 40;
 
 /// A message of the kernel: who wants what of which node.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct Request {
     /// One of [`super::abi::opcode`].
-    pub(crate) opcode: u32,
+    pub opcode: u32,
     /// Its number, which the answer bears.
-    pub(crate) unique: u64,
+    pub unique: u64,
     /// The node.
-    pub(crate) node: u64,
+    pub node: u64,
     /// The thread that waits for the answer; 0 if there is none, or none that this process can see.
-    pub(crate) pid: u32,
+    pub pid: u32,
     body: Vec<u8>,
 }
 
 impl Request {
     /// Takes a message apart; `None` if it is none.
-    pub(crate) fn parse(message: &[u8]) -> Option<Self> {
+    pub fn parse(message: &[u8]) -> Option<Self> {
         let (head, body) = message.split_at_checked(HEAD_BYTES)?;
         let mut fields = Fields { rest: head };
         let length = fields.u32().ok()?;
@@ -33,20 +33,20 @@ impl Request {
     }
 
     /// What follows the head.
-    pub(crate) fn fields(&self) -> Fields<'_> {
+    pub fn fields(&self) -> Fields<'_> {
         Fields { rest: &self.body }
     }
 
     /// A message as the kernel would send it.
     #[cfg(test)]
-    pub(crate) fn of(opcode: u32, node: u64, body: &[u8]) -> Self {
+    pub fn of(opcode: u32, node: u64, body: &[u8]) -> Self {
         Self { opcode, unique: 1, node, pid: 0, body: body.to_vec() }
     }
 }
 
 /// Reads one field after the other. What ends early is no valid message.
 #[derive(Debug)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
@@ -58,17 +58,17 @@ impl<'a> Fields<'a> {
     }
 
     /// 32 bits.
-    pub(crate) fn u32(&mut self) -> Result<u32, Errno> {
+    pub fn u32(&mut self) -> Result<u32, Errno> {
         self.take().map(u32::from_ne_bytes)
     }
 
     /// 64 bits.
-    pub(crate) fn u64(&mut self) -> Result<u64, Errno> {
+    pub fn u64(&mut self) -> Result<u64, Errno> {
         self.take().map(u64::from_ne_bytes)
     }
 
     /// A name. The catalogue has names in UTF-8 only.
-    pub(crate) fn name(&mut self) -> Result<String, Errno> {
+    pub fn name(&mut self) -> Result<String, Errno> {
         let end = self.rest.iter().position(|byte| *byte == 0).ok_or(Errno::INVAL)?;
         let name = std::str::from_utf8(&self.rest[..end]).map_err(|_| Errno::ILSEQ)?;
         self.rest = &self.rest[end + 1..];
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
     }
 
     /// All that is left.
-    pub(crate) fn rest(self) -> &'a [u8] {
+    pub fn rest(self) -> &'a [u8] {
         self.rest
     }
 }
