@@ -1,7 +1,7 @@
-//! A TCP listener that accepts only while its door has a place for an authenticated connection.
+//! A TCP listener that accepts only while its door has a slot for an authenticated connection.
 //!
 //! Connections beyond the limit wait in the kernel's backlog and cost this process nothing. An accepted connection has
-//! a place in the budget of [`crate::unproven`] until its peer has authenticated.
+//! a slot in the budget of [`crate::unproven`] until its peer has authenticated.
 
 use crate::{
     shutdown::Token,
@@ -30,11 +30,11 @@ const KEEPALIVE_PROBES: u32 = 6;
 pub struct Listener {
     socket: TcpListener,
     /// The limit of authenticated connections.
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     unproven: Unproven,
 }
 
-/// An accepted connection; its place is free again when this is dropped.
+/// An accepted connection; its slot is free again when this is dropped.
 #[derive(Debug)]
 pub struct Connection {
     /// The socket.
@@ -43,8 +43,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// The user id at the other end, if that is a process of this host: the kernel says so.
     pub local_user: Option<u32>,
-    /// Keeps the place, at first in the budget of the unproven.
-    pub place: ConnectionSlot,
+    /// Keeps the slot, at first in the budget of the unproven.
+    pub slot: ConnectionSlot,
 }
 
 impl Listener {
@@ -52,8 +52,8 @@ impl Listener {
     pub async fn bind(address: SocketAddr, connections_max: usize) -> Result<Self> {
         let socket =
             TcpListener::bind(address).await.map_err(|e| Failure::io(format!("listen on {address}"), &e))?;
-        let places = Arc::new(Semaphore::new(connections_max));
-        Ok(Self { socket, places, unproven: Unproven::default() })
+        let slots = Arc::new(Semaphore::new(connections_max));
+        Ok(Self { socket, slots, unproven: Unproven::default() })
     }
 
     /// Shares the budget of the unproven with other doors.
@@ -78,7 +78,7 @@ impl Listener {
     async fn next(&self) -> Option<Connection> {
         loop {
             // A door that is full of proven connections could not take another one when it has proven itself.
-            drop(self.places.acquire().await.ok()?);
+            drop(self.slots.acquire().await.ok()?);
             match self.socket.accept().await {
                 Ok((socket, peer)) => {
                     if let Err(error) = prepare(&socket) {
@@ -86,8 +86,8 @@ impl Listener {
                         continue;
                     }
                     let local_user = local_user(&socket, peer);
-                    let place = self.unproven.enter(peer.ip(), &self.places);
-                    return Some(Connection { socket, peer, local_user, place });
+                    let slot = self.unproven.enter(peer.ip(), &self.slots);
+                    return Some(Connection { socket, peer, local_user, slot });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -115,7 +115,7 @@ fn local_user(socket: &TcpStream, peer: SocketAddr) -> Option<u32> {
 fn prepare(socket: &TcpStream) -> std::io::Result<()> {
     // Small answers must not wait for the acknowledgement of earlier ones.
     socket.set_nodelay(true)?;
-    // A host that vanished must not keep its place until the session is idle for too long.
+    // A host that vanished must not keep its slot until the session is idle for too long.
     rustix::net::sockopt::set_socket_keepalive(socket, true)?;
     rustix::net::sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
     rustix::net::sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
@@ -136,8 +136,8 @@ mod tests {
         let _first = TcpStream::connect(address).await.unwrap();
         let _second = TcpStream::connect(address).await.unwrap();
         let held = listener.accept(&token).await.unwrap();
-        held.place.prove().unwrap();
-        assert_eq!((listener.places.available_permits(), listener.unproven.sessions()), (0, 0));
+        held.slot.prove().unwrap();
+        assert_eq!((listener.slots.available_permits(), listener.unproven.sessions()), (0, 0));
         drop(held);
         assert!(listener.accept(&token).await.is_some());
         root.tell();

@@ -28,10 +28,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct LocalListener {
     socket: UnixListener,
     path: PathBuf,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
-/// An accepted connection; its place is free again when this is dropped.
+/// An accepted connection; its slot is free again when this is dropped.
 #[derive(Debug)]
 pub struct LocalConnection {
     /// The socket.
@@ -40,8 +40,8 @@ pub struct LocalConnection {
     pub uid: u32,
     /// Whether that was this very process.
     pub is_own_process: bool,
-    /// Keeps the place.
-    pub place: OwnedSemaphorePermit,
+    /// Keeps the slot.
+    pub slot: OwnedSemaphorePermit,
 }
 
 impl LocalListener {
@@ -56,7 +56,7 @@ impl LocalListener {
             _ => {}
         }
         let socket = bind(directory, name).map_err(failed)?;
-        Ok(Self { socket, path, places: Arc::new(Semaphore::new(connections_max)) })
+        Ok(Self { socket, path, slots: Arc::new(Semaphore::new(connections_max)) })
     }
 
     /// The next connection; `None` when it is time to stop.
@@ -68,7 +68,7 @@ impl LocalListener {
     }
 
     async fn next(&self) -> Option<LocalConnection> {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         loop {
             let accepted = self.socket.accept().await.and_then(|(socket, _)| {
                 let peer = socket_peercred(&socket)?;
@@ -77,7 +77,7 @@ impl LocalListener {
             match accepted {
                 Ok((socket, peer)) => {
                     let is_own_process = peer.pid == rustix::process::getpid();
-                    return Some(LocalConnection { socket, uid: peer.uid.as_raw(), is_own_process, place });
+                    return Some(LocalConnection { socket, uid: peer.uid.as_raw(), is_own_process, slot });
                 }
                 Err(error) => {
                     tracing::warn!(path = %self.path.display(), %error, "cannot accept a connection");

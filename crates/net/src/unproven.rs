@@ -1,12 +1,12 @@
 //! Peers that have not authenticated yet: one budget for all doors bounds what they cost.
 //!
 //! Every accepted connection begins in a [`ConnectionSlot`] of the budget, and its peer must authenticate within
-//! [`PROOF_DEADLINE`]. Then [`ConnectionSlot::prove`] moves it to a place of its door, which unproven connections
+//! [`PROOF_DEADLINE`]. Then [`ConnectionSlot::prove`] moves it to a slot of its door, which unproven connections
 //! cannot take. The budget bounds connections, receive buffers and requests, in total and by address.
 //!
-//! If all places are taken, the budget ends the oldest connection of the address that has most of them, and accepts the
+//! If all slots are taken, the budget ends the oldest connection of the address that has most of them, and accepts the
 //! new one. So a peer at another address always gets in. A peer at the address of a flood can log in until the flood
-//! has filled all places, which takes longer than a login. To refuse the new connection instead would lock out
+//! has filled all slots, which takes longer than a login. To refuse the new connection instead would lock out
 //! everybody at that address for as long as the flood lasts.
 
 use base::{
@@ -101,13 +101,13 @@ impl Unproven {
         self.0.limits
     }
 
-    /// Connections so far that were ended because others needed their places.
+    /// Connections so far that were ended because others needed their slots.
     #[must_use]
     pub fn displaced(&self) -> u64 {
         self.ledger().displaced
     }
 
-    /// Takes a place for a connection of `address`; once it is proven it belongs to `door`.
+    /// Takes a slot for a connection of `address`; once it is proven it belongs to `door`.
     pub(crate) fn enter(&self, address: IpAddr, door: &Arc<Semaphore>) -> ConnectionSlot {
         let (address, ended) = (Source::of(address), Arc::new(CloseSignal::default()));
         let number = self.ledger().enter(&self.0.limits, address, &ended);
@@ -267,7 +267,7 @@ impl Ledger {
     }
 }
 
-/// The place of a connection: in the budget of the unproven, and from its proof on in its door.
+/// The slot of a connection: in the budget of the unproven, and from its proof on in its door.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     budget: Unproven,
@@ -275,7 +275,7 @@ pub struct ConnectionSlot {
     number: u64,
     ended: Arc<CloseSignal>,
     door: Arc<Semaphore>,
-    /// The place in the door.
+    /// The slot in the door.
     permit: OnceLock<OwnedSemaphorePermit>,
     requests: AtomicU32,
     deadline: Instant,
@@ -288,7 +288,7 @@ impl ConnectionSlot {
         self.permit.get().is_some()
     }
 
-    /// Moves the connection to a place of its door, because the peer has proven who it is. Refused if the door is full.
+    /// Moves the connection to a slot of its door, because the peer has proven who it is. Refused if the door is full.
     pub fn prove(&self) -> Result<()> {
         if self.is_proven() {
             return Ok(());
@@ -328,7 +328,7 @@ impl ConnectionSlot {
         budget.ledger().request(&budget.0.limits, self.address, Instant::now())
     }
 
-    /// Whether the connection has to end: its time is over, or its place was needed.
+    /// Whether the connection has to end: its time is over, or its slot was needed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !self.is_proven() && (self.ended.is_ended.load(Ordering::Acquire) || self.time_left().is_zero())

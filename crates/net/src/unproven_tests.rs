@@ -13,8 +13,8 @@ fn source(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])
 }
 
-fn door(places: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(places))
+fn door(slots: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(slots))
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_flood_displaces_itself_and_nobody_else() {
         flood[..96].iter().all(ConnectionSlot::is_over) && !flood[96..].iter().any(ConnectionSlot::is_over)
     );
     assert!(!other.is_over());
-    // As a whole it is full now, of two addresses; the next one takes a place of the larger.
+    // As a whole it is full now, of two addresses; the next one takes a slot of the larger.
     let third: Vec<_> = (3..6).map(|last| budget.enter(source(last), &door)).collect();
     assert_eq!(budget.sessions(), 8);
     let last = budget.enter(source(9), &door);
@@ -53,14 +53,14 @@ fn a_flood_displaces_itself_and_nobody_else() {
 #[test]
 fn who_is_proven_takes_a_place_of_the_door_and_none_of_the_budget() {
     let (budget, door) = (Unproven::new(LIMITS), door(2));
-    let places: Vec<_> = (0..3).map(|_| budget.enter(source(1), &door)).collect();
-    places[0].prove().unwrap();
-    places[0].prove().unwrap();
-    places[1].prove().unwrap();
+    let slots: Vec<_> = (0..3).map(|_| budget.enter(source(1), &door)).collect();
+    slots[0].prove().unwrap();
+    slots[0].prove().unwrap();
+    slots[1].prove().unwrap();
     assert_eq!((budget.sessions(), door.available_permits()), (1, 0));
-    let refused = places[2].prove().unwrap_err();
-    assert!(refused.kind == base::ErrorKind::Busy && !places[2].is_proven());
-    drop(places);
+    let refused = slots[2].prove().unwrap_err();
+    assert!(refused.kind == base::ErrorKind::Busy && !slots[2].is_proven());
+    drop(slots);
     assert_eq!((budget.sessions(), door.available_permits()), (0, 2));
 }
 
@@ -131,34 +131,34 @@ proptest! {
     #[test]
     fn the_budget_is_kept_and_nothing_is_lost_of_it(steps in prop::collection::vec(step(), 0..200)) {
         let (budget, door) = (Unproven::new(LIMITS), door(6));
-        let mut places: Vec<ConnectionSlot> = Vec::new();
+        let mut slots: Vec<ConnectionSlot> = Vec::new();
         for step in steps {
-            let count = places.len();
+            let count = slots.len();
             match step {
                 Step::Enter(last) => {
-                    places.push(budget.enter(source(last), &door));
-                    prop_assert!(!places[count].is_over(), "who comes gets in");
+                    slots.push(budget.enter(source(last), &door));
+                    prop_assert!(!slots[count].is_over(), "who comes gets in");
                 }
-                Step::Leave(which) if count > 0 => drop(places.swap_remove(which % count)),
+                Step::Leave(which) if count > 0 => drop(slots.swap_remove(which % count)),
                 Step::Hold(which, bytes) if count > 0 => {
-                    let place = &places[which % count];
-                    prop_assert_eq!(place.hold(bytes), !place.is_over());
+                    let slot = &slots[which % count];
+                    prop_assert_eq!(slot.hold(bytes), !slot.is_over());
                 }
                 Step::Prove(which) if count > 0 => {
-                    let has_place = door.available_permits() > 0 || places[which % count].is_proven();
-                    prop_assert_eq!(places[which % count].prove().is_ok(), has_place);
+                    let has_place = door.available_permits() > 0 || slots[which % count].is_proven();
+                    prop_assert_eq!(slots[which % count].prove().is_ok(), has_place);
                 }
                 _ => {}
             }
             let ledger = budget.ledger();
-            let live = places.iter().filter(|place| !place.is_proven() && !place.is_over()).count();
+            let live = slots.iter().filter(|slot| !slot.is_proven() && !slot.is_over()).count();
             prop_assert_eq!(ledger.sessions, live);
             prop_assert!(ledger.sessions <= LIMITS.sessions_max && ledger.bytes <= LIMITS.bytes_max);
             let groups = ledger.groups.values();
             prop_assert!(groups.clone().all(|group| group.entries.len() <= LIMITS.sessions_per_address_max));
             prop_assert_eq!(groups.map(|group| group.bytes).sum::<usize>(), ledger.bytes);
         }
-        drop(places);
+        drop(slots);
         prop_assert!(budget.ledger().groups.is_empty() && budget.ledger().bytes == 0);
         prop_assert_eq!(door.available_permits(), 6);
     }

@@ -13,8 +13,8 @@ pub(crate) fn lines(plot: &Plot, columns: usize) -> Vec<String> {
     let contents: Vec<String> = plot.values.iter().map(|value| label(*value)).collect();
     let widest = |texts: &[String]| texts.iter().map(String::len).max().unwrap_or(0);
     let (before, middle) = (widest(&begins), widest(&contents));
-    let room = columns.saturating_sub(before + middle + 4).clamp(BAR_COLUMNS.0, BAR_COLUMNS.1);
-    let bars = plot.values.iter().map(|value| bar(*value / plot.top(), room));
+    let width = columns.saturating_sub(before + middle + 4).clamp(BAR_COLUMNS.0, BAR_COLUMNS.1);
+    let bars = plot.values.iter().map(|value| bar(*value / plot.top(), width));
     let rows = begins.iter().zip(&contents).zip(bars);
     rows.map(|((begin, content), bar)| {
         format!("{begin:>before$}  {content:>middle$}  {bar}").trim_end().to_owned()
@@ -22,9 +22,9 @@ pub(crate) fn lines(plot: &Plot, columns: usize) -> Vec<String> {
     .collect()
 }
 
-/// A bar that fills this share of `room` columns.
-fn bar(share: f64, room: usize) -> String {
-    let eighths = (share.clamp(0.0, 1.0) * (8 * room) as f64).round() as usize;
+/// A bar that fills this share of `width` columns.
+fn bar(share: f64, width: usize) -> String {
+    let eighths = (share.clamp(0.0, 1.0) * (8 * width) as f64).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 

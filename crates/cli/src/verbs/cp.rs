@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// are wildcards), or - for standard input or output; then the target: a file, or a directory,
     /// which is made if it ends with /
     #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "TARGET"])]
-    places: Vec<String>,
+    paths: Vec<String>,
 }
 
 /// What `--json` prints for each file.
@@ -71,10 +71,9 @@ struct Line<'a> {
 
 pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
     context.restore_umask();
-    let target = args.places.pop().ok_or_else(|| Failure::invalid("cp needs a target"))?;
+    let target = args.paths.pop().ok_or_else(|| Failure::invalid("cp needs a target"))?;
     let options = Options { streams: args.streams.unwrap_or(0), ..context.xrd_options() };
-    let sources =
-        args.places.iter().map(|text| Location::parse(text, context)).collect::<Result<Vec<_>>>()?;
+    let sources = args.paths.iter().map(|text| Location::parse(text, context)).collect::<Result<Vec<_>>>()?;
     let must_be_directory = target.ends_with('/');
     let target = Location::parse(&target, context)?;
     let plan = mover::plan(&sources, &target, must_be_directory, args.recursive, &options)?;

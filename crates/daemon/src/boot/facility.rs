@@ -126,7 +126,7 @@ impl FacilityHandle {
         let core = Core::open(catalogue, config, now)?.with_cache(catalogue::cache_bytes(&self.config))?;
         let trash = TrashPolicy { keep: self.config.trash.keep.0, room: self.config.trash.room };
         let core = core.with_trash(trash).with_half_life(self.config.shares.half_life.0);
-        Ok(core.at_place(HeadAddress { host, root, https }))
+        Ok(core.at_address(HeadAddress { host, root, https }))
     }
 
     /// What the doors show, made or renewed if that is needed, and the authority of the facility.

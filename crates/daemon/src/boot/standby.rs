@@ -45,14 +45,14 @@ pub(crate) async fn await_turn(handle: &FacilityHandle, start: Start) -> Result<
 fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Receiver<()>) -> Result<()> {
     let mut watch = Some(Watch::new(catalogue)?);
     service::ready("standby: waiting for its turn");
-    let place = HeadAddress { host, root: String::new(), https: String::new() };
+    let address = HeadAddress { host, root: String::new(), https: String::new() };
     info!(
-        host = place.host,
+        host = address.host,
         "standby head waits until the active head is silent, or for `bp head take-over`"
     );
     loop {
         let current = watch.take().map_or_else(|| Watch::new(catalogue), Ok);
-        match current.and_then(|current| Ok((step(&current, &place, silence)?, current))) {
+        match current.and_then(|current| Ok((step(&current, &address, silence)?, current))) {
             Ok((true, _)) => return Ok(()),
             Ok((false, current)) => watch = Some(current),
             // The next look goes by a new connection.
@@ -65,22 +65,22 @@ fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Recei
 }
 
 /// Looks once, and takes over if that is due.
-fn step(watch: &Watch, place: &HeadAddress, silence: Millis) -> Result<bool> {
+fn step(watch: &Watch, address: &HeadAddress, silence: Millis) -> Result<bool> {
     let seen = watch.look()?;
-    let is_due = seen.as_ref().is_none_or(|seen| seen.may_follow(&place.host, silence));
-    if !is_due || !watch.claim(seen.as_ref(), place, silence)? {
+    let is_due = seen.as_ref().is_none_or(|seen| seen.may_follow(&address.host, silence));
+    if !is_due || !watch.claim(seen.as_ref(), address, silence)? {
         return Ok(false);
     }
-    let (from, silent) = seen.map_or_else(Default::default, |seen| (seen.place.host, seen.age.0));
+    let (from, silent) = seen.map_or_else(Default::default, |seen| (seen.address.host, seen.age.0));
     info!(from, silent_ms = silent, "this standby takes over as the head");
     Ok(true)
 }
 
 fn refuse_second(seen: Option<ActiveHead>, host: &str, silence: Millis) -> Result<()> {
     match seen {
-        Some(seen) if seen.place.host != host && !seen.may_follow(host, silence) => {
+        Some(seen) if seen.address.host != host && !seen.may_follow(host, silence) => {
             let what =
-                format!("the head on {} is active; it was heard {} ms ago", seen.place.host, seen.age.0);
+                format!("the head on {} is active; it was heard {} ms ago", seen.address.host, seen.age.0);
             Err(Failure::busy(what).hint("--standby waits until it stops; --take-over stops it now"))
         }
         _ => Ok(()),
@@ -104,7 +104,7 @@ pub(crate) async fn replaced(handle: &FacilityHandle) -> Failure {
         Err(failure) => Err(failure),
     };
     let who = match who {
-        Ok(Some(seen)) => format!("the head on {}", seen.place.host),
+        Ok(Some(seen)) => format!("the head on {}", seen.address.host),
         Ok(None) | Err(_) => "another head".to_owned(),
     };
     Failure::unavailable(format!("{who} has taken over; this head committed nothing after that"))

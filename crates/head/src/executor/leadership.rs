@@ -15,15 +15,15 @@ const BEAT_EVERY: Millis = Millis(1000);
 /// What the active head says of itself.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    place: HeadAddress,
+    address: HeadAddress,
     last: Option<Timestamp>,
 }
 
 impl Core {
     /// Says where this head is. In a database it has to be the active one from now on.
     #[must_use]
-    pub fn at_place(mut self, place: HeadAddress) -> Self {
-        self.beat = self.store.has_standbys().then_some(Heartbeat { place, last: None });
+    pub fn at_address(mut self, address: HeadAddress) -> Self {
+        self.beat = self.store.has_standbys().then_some(Heartbeat { address, last: None });
         self
     }
 
@@ -42,7 +42,7 @@ impl Core {
         }
         // Whatever becomes of this group: the next one tries again if it fails.
         beat.last = None;
-        self.store.beat(self.facility.incarnation, &beat.place)?;
+        self.store.beat(self.facility.incarnation, &beat.address)?;
         self.beaten = Some(now);
         Ok(())
     }
@@ -120,7 +120,7 @@ mod tests {
         let time = Arc::clone(now);
         let clock: Clock = Arc::new(move || Timestamp(time.load(Ordering::Relaxed)));
         let core = Core::open(&place.catalogue, config, clock()).unwrap();
-        let core = core.at_place(HeadAddress { host: host.into(), root, https });
+        let core = core.at_address(HeadAddress { host: host.into(), root, https });
         assert!(core.must_beat());
         Head::start(core, clock).unwrap().0
     }

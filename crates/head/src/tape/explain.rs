@@ -41,7 +41,7 @@ impl Pace {
 #[derive(Debug)]
 pub(crate) struct Explainer {
     view: View,
-    places: HashMap<RequestId, usize>,
+    positions: HashMap<RequestId, usize>,
     /// What waits for each volume.
     waiting: HashMap<Vid, Waiting>,
 }
@@ -54,7 +54,7 @@ struct Waiting {
     line: Option<QueuePosition>,
 }
 
-/// A place among the volumes of a library that wait for a drive.
+/// A position among the volumes of a library that wait for a drive.
 #[derive(Debug, Clone, Copy)]
 struct QueuePosition {
     /// Volumes before it.
@@ -67,9 +67,9 @@ struct QueuePosition {
 
 impl Explainer {
     pub(crate) fn new(view: View, now: Timestamp) -> Self {
-        let places = view.queue.iter().enumerate().map(|(place, work)| (work.id, place)).collect();
+        let positions = view.queue.iter().enumerate().map(|(position, work)| (work.id, position)).collect();
         let waiting = waiting(&view, now);
-        Self { view, places, waiting }
+        Self { view, positions, waiting }
     }
 
     /// Requests that it knows.
@@ -79,7 +79,7 @@ impl Explainer {
 
     /// Why a queued request is not being done at this moment; `None` if the view does not reach that far.
     pub(crate) fn explain(&self, request: RequestId, now: Timestamp) -> Option<String> {
-        let work = &self.view.queue[*self.places.get(&request)?];
+        let work = &self.view.queue[*self.positions.get(&request)?];
         let waiting = work.target.as_ref().and_then(|target| self.waiting.get(&target.vid));
         Some(explain(&self.view, work, waiting, now))
     }
@@ -110,8 +110,8 @@ fn waiting(view: &View, now: Timestamp) -> HashMap<Vid, Waiting> {
         line.sort_unstable();
         let (len, mut begins) = (line.len(), begins(view, library, now));
         for (before, (_, vid)) in line.into_iter().enumerate() {
-            let place = QueuePosition { before, len, begins: begins.next() };
-            waiting.entry(vid.clone()).and_modify(|waiting| waiting.line = Some(place));
+            let position = QueuePosition { before, len, begins: begins.next() };
+            waiting.entry(vid.clone()).and_modify(|waiting| waiting.line = Some(position));
         }
     }
     waiting
@@ -169,7 +169,7 @@ fn explain_recall(view: &View, work: &Work, waiting: Option<&Waiting>, now: Time
                     others => format!(", with {others} other files"),
                 };
                 let line = waiting.and_then(|waiting| waiting.line);
-                let line = line.map_or_else(String::new, |place| in_line(place, now));
+                let line = line.map_or_else(String::new, |position| in_line(position, now));
                 format!("waits for volume {vid}{others}{line}; {}", drives_word(view))
             }
         },
@@ -177,10 +177,10 @@ fn explain_recall(view: &View, work: &Work, waiting: Option<&Waiting>, now: Time
 }
 
 /// Where a volume stands among those that wait for a drive, and when it is probably read.
-fn in_line(place: QueuePosition, now: Timestamp) -> String {
-    let span = place.begins.map(|begins| begins - now).filter(|span| span.0 > 0);
+fn in_line(position: QueuePosition, now: Timestamp) -> String {
+    let span = position.begins.map(|begins| begins - now).filter(|span| span.0 > 0);
     let when = span.map_or_else(String::new, |span| format!(", begins in about {}", human_span(span)));
-    match (place.before, place.len) {
+    match (position.before, position.len) {
         (0, 1) => when,
         (0, len) => format!("; next of {len} volumes in line{when}"),
         (before, len) => format!("; number {} of {len} volumes in line{when}", before + 1),

@@ -16,7 +16,7 @@ const FORGOTTEN_LEN: usize = 1024;
 /// The budget that the sessions of one user share.
 #[derive(Debug)]
 pub(super) struct Account {
-    room: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
     listings: Arc<Semaphore>,
     /// Listings that are kept whole.
     pub(super) late_listings: Semaphore,
@@ -24,15 +24,15 @@ pub(super) struct Account {
 
 impl Account {
     fn new() -> Self {
-        let room = Arc::new(Semaphore::new(ACCOUNT_BYTES_MAX));
+        let budget = Arc::new(Semaphore::new(ACCOUNT_BYTES_MAX));
         let listings = Arc::new(Semaphore::new(ACCOUNT_LISTINGS_MAX));
-        Self { room, listings, late_listings: Semaphore::new(ACCOUNT_LATE_LISTINGS_MAX) }
+        Self { budget, listings, late_listings: Semaphore::new(ACCOUNT_LATE_LISTINGS_MAX) }
     }
 
-    /// Waits for room for a large answer. `None` never comes: nobody closes the semaphore.
-    pub(super) async fn take_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// Waits until there is budget for a large answer. `None` never comes: nobody closes the semaphore.
+    pub(super) async fn take_budget(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = bytes.min(ACCOUNT_BYTES_MAX) as u32;
-        Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
+        Arc::clone(&self.budget).acquire_many_owned(bytes).await.ok()
     }
 
     /// Waits until one more listing may be under way. `None` never comes.
@@ -87,7 +87,7 @@ mod tests {
 
     /// Whether an answer of this many bytes fits into the budget now.
     async fn is_taken(outbox: &Outbox, bytes: usize) -> bool {
-        // A task that does much is made to wait now and then, whether there is room or not.
+        // A task that does much is made to wait now and then, whether there is budget or not.
         tokio::task::yield_now().await;
         let mut send = pin!(outbox.send(StreamId::of(1), Answer::Ok(vec![0; bytes])));
         std::future::poll_fn(|context| Poll::Ready(send.as_mut().poll(context).is_ready())).await
@@ -107,7 +107,7 @@ mod tests {
         // Small answers are bounded by their number; those of others are not concerned.
         assert!(is_taken(&sessions[99], 100).await);
         assert!(is_taken(&Outbox::new(accounts.of(Some("bob"))), 1 << 20).await);
-        // What is read makes room.
+        // What is read frees budget.
         drop(sessions[0].take());
         drop(sessions[0].take());
         assert!(is_taken(&sessions[0], 1 << 20).await);

@@ -87,7 +87,7 @@ impl<S: Service> Session<S> {
         claim.attempts += 1;
         let proving = self.service.authenticate(claim.peer.clone(), auth.kind, &auth.credentials);
         // This thread is made for waiting.
-        let proven = Handle::current().block_on(timeout(self.place.time_left(), proving));
+        let proven = Handle::current().block_on(timeout(self.slot.time_left(), proving));
         match proven {
             Ok(Ok(session)) => {
                 let begun = self.begin(session, claim.id, claim.takes_later);

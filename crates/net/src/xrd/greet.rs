@@ -101,7 +101,7 @@ impl<S: Service> Session<S> {
             return Ok(self.demand_proof(Claim::new(peer, id, takes_later), security));
         }
         // This thread is made for waiting.
-        let session = Handle::current().block_on(timeout(self.place.time_left(), self.service.login(peer)));
+        let session = Handle::current().block_on(timeout(self.slot.time_left(), self.service.login(peer)));
         match session {
             Ok(Ok(session)) => {
                 if let Err(full) = self.begin(session, id, takes_later) {
@@ -117,7 +117,7 @@ impl<S: Service> Session<S> {
     /// Makes this connection a session, if the door has a place for it.
     pub(super) fn begin(&mut self, session: S::Session, id: [u8; 16], takes_later: bool) -> base::Result<()> {
         if self.service.is_proven(&session) {
-            self.place.prove()?;
+            self.slot.prove()?;
         }
         let streams = Arc::new(Streams::new());
         let account = self.accounts.of(self.service.account(&session));

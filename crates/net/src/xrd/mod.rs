@@ -91,7 +91,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 movers: Arc::clone(&movers),
                 late_listings: Arc::clone(&late_listings),
                 accounts: Arc::clone(&accounts),
-                place: Arc::new(connection.place),
+                slot: Arc::new(connection.slot),
             };
             let (peer, counters) = (connection.peer, Arc::clone(&counted));
             let token = token.clone();

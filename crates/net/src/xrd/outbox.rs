@@ -22,7 +22,7 @@ pub(super) type SendPermit = OwnedSemaphorePermit;
 #[derive(Debug)]
 pub(super) struct QueuedReply {
     pub(super) bytes: Vec<u8>,
-    _room: SendPermit,
+    _budget: SendPermit,
     /// Of the user, if it is large: kept until the answer has left.
     pub(super) shared: Option<SendPermit>,
 }
@@ -32,14 +32,14 @@ pub(super) struct QueuedReply {
 pub(super) struct Outbox {
     replies: Mutex<VecDeque<QueuedReply>>,
     wake: Notify,
-    room: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
     account: Arc<Account>,
 }
 
 impl Outbox {
     pub(super) fn new(account: Arc<Account>) -> Self {
-        let room = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
-        Self { replies: Mutex::default(), wake: Notify::new(), room, account }
+        let budget = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
+        Self { replies: Mutex::default(), wake: Notify::new(), budget, account }
     }
 
     fn replies(&self) -> MutexGuard<'_, VecDeque<QueuedReply>> {
@@ -47,16 +47,16 @@ impl Outbox {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room and adds an answer. What is longer than the outbox waits for all of it.
+    /// Waits until there is budget, and adds an answer. What is longer than the outbox waits for all of it.
     pub(super) async fn send(&self, stream: StreamId, answer: Answer) -> Result<(), SessionClosed> {
         let bytes = answer.encode(stream);
         // While it waits it is kept once.
         drop(answer);
         let count = bytes.len().clamp(1, OUTBOX_BYTES_MAX) as u32;
-        let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| SessionClosed)?;
+        let budget = Arc::clone(&self.budget).acquire_many_owned(count).await.map_err(|_| SessionClosed)?;
         let is_large = bytes.len() > SMALL_ANSWER_BYTES;
-        let shared = if is_large { self.account.take_room(bytes.len()).await } else { None };
-        self.replies().push_back(QueuedReply { bytes, _room: room, shared });
+        let shared = if is_large { self.account.take_budget(bytes.len()).await } else { None };
+        self.replies().push_back(QueuedReply { bytes, _budget: budget, shared });
         self.wake.notify_one();
         Ok(())
     }
@@ -76,8 +76,8 @@ impl Outbox {
         self.wake.notified().await;
     }
 
-    /// Takes nothing any more: whoever waits for room is told.
+    /// Takes nothing any more: those that wait for budget are told.
     pub(super) fn close(&self) {
-        self.room.close();
+        self.budget.close();
     }
 }

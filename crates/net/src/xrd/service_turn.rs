@@ -93,7 +93,7 @@ pub(super) struct Session<S: Service> {
     pub(super) calls: JoinSet<()>,
     /// When the request began of which a part has come.
     pub(super) request_began: Option<Instant>,
-    pub(super) place: Arc<ConnectionSlot>,
+    pub(super) slot: Arc<ConnectionSlot>,
     /// The peer has proven who it is.
     pub(super) is_proven: bool,
     /// Told when another session of the client ends this one.
@@ -267,7 +267,7 @@ impl<S: Service> Session<S> {
                 return Ok(Work::Wants(Some(bytes)));
             }
             Next::Request { header, bytes, request } => {
-                if !is_proven && !self.place.count_request() {
+                if !is_proven && !self.slot.count_request() {
                     return Err(End::Unproven);
                 }
                 let request =
@@ -328,7 +328,7 @@ impl<S: Service> Session<S> {
             Phase::Handshake | Phase::Greeting => false,
         };
         // While the door is full it counts as unproven.
-        if has_proof && self.place.prove().is_ok() {
+        if has_proof && self.slot.prove().is_ok() {
             self.is_proven = true;
             self.inbox.set_generous();
             self.transport.set_generous();
@@ -342,7 +342,7 @@ impl<S: Service> Session<S> {
     /// Makes room for a request of `bytes` of a peer that has not proven who it is, and gives back what it does not need.
     fn hold_little(&mut self, bytes: usize) -> Result<(), End> {
         self.inbox.fit(bytes);
-        if self.place.hold(bytes.max(self.inbox.room())) { Ok(()) } else { Err(End::Unproven) }
+        if self.slot.hold(bytes.max(self.inbox.room())) { Ok(()) } else { Err(End::Unproven) }
     }
 
     /// Adds an answer to what is sent.

@@ -72,7 +72,7 @@ pub(super) enum End {
 /// The threads of a door.
 #[derive(Debug)]
 pub(super) struct Movers {
-    places: Semaphore,
+    permits: Semaphore,
     /// Threads for sessions that may wait for other servers.
     peer_places: Semaphore,
     wait_permits: Arc<Semaphore>,
@@ -87,7 +87,7 @@ pub(super) type WaitPermit = OwnedSemaphorePermit;
 impl Movers {
     pub(super) fn new() -> Self {
         Self {
-            places: Semaphore::new(MOVERS_MAX),
+            permits: Semaphore::new(MOVERS_MAX),
             peer_places: Semaphore::new(PEER_MOVERS_MAX),
             wait_permits: Arc::new(Semaphore::new(WAIT_PERMITS_MAX)),
             waiting: AtomicUsize::new(0),
@@ -95,13 +95,13 @@ impl Movers {
         }
     }
 
-    fn places(&self, is_for_peers: bool) -> &Semaphore {
-        if is_for_peers { &self.peer_places } else { &self.places }
+    fn permits(&self, is_for_peers: bool) -> &Semaphore {
+        if is_for_peers { &self.peer_places } else { &self.permits }
     }
 
     /// Whether other sessions want a thread of this kind, or a wait permit, and have none.
     pub(super) fn are_wanted(&self, is_for_peers: bool) -> bool {
-        self.places(is_for_peers).available_permits() == 0 || self.waiting.load(Ordering::Relaxed) > 0
+        self.permits(is_for_peers).available_permits() == 0 || self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether so many sessions hold wait permits that each socket should hold little.
@@ -150,7 +150,7 @@ pub(super) struct Start<S: Service> {
     pub(super) movers: Arc<Movers>,
     pub(super) late_listings: Arc<Semaphore>,
     pub(super) accounts: Arc<Accounts>,
-    pub(super) place: Arc<ConnectionSlot>,
+    pub(super) slot: Arc<ConnectionSlot>,
 }
 
 impl<S: Service> Start<S> {
@@ -169,7 +169,7 @@ impl<S: Service> Start<S> {
             inline_call: None,
             calls: tokio::task::JoinSet::new(),
             request_began: None,
-            place: self.place,
+            slot: self.slot,
             is_proven: false,
             ended: Arc::new(Notify::new()),
             entry: None,
@@ -201,13 +201,13 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         Err(error) => return error.into(),
     };
     let end = loop {
-        let Ok(place) = movers.places(session.is_with_peers).acquire().await else { return End::Stopped };
+        let Ok(mover) = movers.permits(session.is_with_peers).acquire().await else { return End::Stopped };
         let served = spawn_blocking(move || {
             let parked = session.serve_turn();
             (session, parked)
         });
         let Ok((returned, parked)) = served.await else { return End::Panicked };
-        drop(place);
+        drop(mover);
         session = returned;
         session.is_with_peers = matches!(parked, Ok(Park::Peers));
         let parked = match parked {
@@ -258,10 +258,10 @@ fn shown_address(address: SocketAddr) -> String {
 impl<S: Service> Session<S> {
     /// Waits until a visit is worth its thread.
     async fn wait(&mut self, parked: Park) -> Result<(), End> {
-        let (ended, place) = (Arc::clone(&self.ended), Arc::clone(&self.place));
+        let (ended, slot) = (Arc::clone(&self.ended), Arc::clone(&self.slot));
         let waited = tokio::select! {
             biased;
-            () = place.over() => Err(End::Unproven),
+            () = slot.over() => Err(End::Unproven),
             () = ended.notified() => Err(End::Ended),
             waited = self.wait_for(parked) => waited,
         };

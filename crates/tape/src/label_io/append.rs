@@ -17,70 +17,70 @@ use wire::{
     },
 };
 
-/// Moves to where the next file goes and checks that it is the right place (§3.4).
+/// Moves to where the next file goes and checks that it is the right position (§3.4).
 ///
 /// What must lie before it is the trailer of the file before; what may lie behind it, only `point` knows.
 pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> Result<(), Fault> {
-    let place = LabelContext::file(drive, vid, point.fseq);
-    check_before(drive, &place, point)?;
+    let context = LabelContext::file(drive, vid, point.fseq);
+    check_before(drive, &context, point)?;
     if point.may_have_leftover {
         return Ok(());
     }
-    if !is_free(drive, &place, point.block)? {
+    if !is_free(drive, &context, point.block)? {
         let failure = Failure::corrupt(format!(
-            "{place}: found data at block {}, expected the end of the data",
+            "{context}: found data at block {}, expected the end of the data",
             point.block
         ));
         return Err(Fault::volume(failure.hint("the volume holds files that the catalogue does not know")));
     }
-    place.locate(drive, point.block)
+    context.locate(drive, point.block)
 }
 
-/// Checks what lies before a place where a file may begin: the label of the volume, or the trailer of the file before.
+/// Checks what lies before a position where a file may begin: the label of the volume, or the trailer of the file before.
 pub(super) fn check_before(
     drive: &mut dyn TapeDrive,
-    place: &LabelContext,
+    context: &LabelContext,
     point: AppendPoint,
 ) -> Result<(), Fault> {
     let is_first = point.fseq == 1;
     let block_min = if is_first { FIRST_FILE_BLOCK } else { FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA };
     if point.fseq == 0 || point.block < block_min || is_first && point.block != FIRST_FILE_BLOCK {
-        let failure = Failure::internal(format!("{place}: it cannot begin at block {}", point.block));
+        let failure = Failure::internal(format!("{context}: it cannot begin at block {}", point.block));
         return Err(Fault::system(failure.hint("the catalogue's end of this volume is wrong")));
     }
     if is_first {
-        check_label(drive, &place.vid).map(drop)
+        check_label(drive, &context.vid).map(drop)
     } else {
-        check_end_of_previous(drive, place, point)
+        check_end_of_previous(drive, context, point)
     }
 }
 
 /// Checks UTL1 and the mark that end the file before; the position is then the append point.
 fn check_end_of_previous(
     drive: &mut dyn TapeDrive,
-    place: &LabelContext,
+    context: &LabelContext,
     point: AppendPoint,
 ) -> Result<(), Fault> {
-    place.locate(drive, point.block - 2)?;
+    context.locate(drive, point.block - 2)?;
     let mut block = Vec::new();
-    place.expect_block(drive, &mut block, "UTL1 of the file before")?;
-    let label = Uhl1::decode(&block).map_err(|error| place.mismatch(&error.to_string()))?;
+    context.expect_block(drive, &mut block, "UTL1 of the file before")?;
+    let label = Uhl1::decode(&block).map_err(|error| context.mismatch(&error.to_string()))?;
     if (label.side, label.fseq) != (Side::Trailer, point.fseq - 1) {
         let found = format!("{:?} of file {}", label.side, label.fseq);
         return Err(
-            place.mismatch(&format!("found {found}, expected the trailer of file {}", point.fseq - 1))
+            context.mismatch(&format!("found {found}, expected the trailer of file {}", point.fseq - 1))
         );
     }
-    place.expect_mark(drive, "the mark behind the file before")
+    context.expect_mark(drive, "the mark behind the file before")
 }
 
 /// Whether no file lies from object `block` on: nothing, a closing mark (§3.5), or the HDR1 of an empty volume and its
 /// mark (§3.1), or part of it.
-pub(super) fn is_free(drive: &mut dyn TapeDrive, place: &LabelContext, block: u64) -> Result<bool, Fault> {
-    place.locate(drive, block)?;
+pub(super) fn is_free(drive: &mut dyn TapeDrive, context: &LabelContext, block: u64) -> Result<bool, Fault> {
+    context.locate(drive, block)?;
     let mut label = Vec::new();
     let mut read = |label: &mut Vec<u8>| {
-        drive.read_block(label).map_err(|failure| Fault::of_drive(failure.during(place)))
+        drive.read_block(label).map_err(|failure| Fault::of_drive(failure.during(context)))
     };
     let mut found = read(&mut label)?;
     if let Read::Block(_) = found {
@@ -99,37 +99,37 @@ pub(super) fn is_free(drive: &mut dyn TapeDrive, place: &LabelContext, block: u6
 /// Ends the data at `block`, the append point, after an append there failed: what was begun is cut off by a mark
 /// (§3.5), so that the volume is again what the catalogue believes. Durable on return.
 pub fn close_end(drive: &mut dyn TapeDrive, vid: &Vid, block: u64) -> Result<(), Fault> {
-    let place = LabelContext::volume(drive, vid);
-    place.locate(drive, block)?;
+    let context = LabelContext::volume(drive, vid);
+    context.locate(drive, block)?;
     let closed = drive.write_filemarks(1).and_then(|_| drive.flush());
-    closed.map_err(|failure| Fault::of_drive(failure.during(&place)))
+    closed.map_err(|failure| Fault::of_drive(failure.during(&context)))
 }
 
 /// Writes `file` at the position, which [`seek_append`] or the file before has reached (§3.2).
 ///
 /// `source` fills the start of its buffer and says how much; 0 is the end. The trailer is written only if size and
 /// checksums are those of the catalogue, so a file with a trailer is a good one. After a failure the position is
-/// somewhere in the file, and [`TapeDrive::locate`] of `file.block` makes the place free for the next.
+/// somewhere in the file, and [`TapeDrive::locate`] of `file.block` makes the position free for the next.
 pub fn append_file(
     drive: &mut dyn TapeDrive,
     file: &TapeFile,
     style: &Style,
     source: &mut dyn FnMut(&mut [u8]) -> Result<usize>,
 ) -> Result<Appended, Fault> {
-    let place = LabelContext::file(drive, &file.vid, file.fseq);
+    let context = LabelContext::file(drive, &file.vid, file.fseq);
     let (labels, block_bytes) = (file.labels(style.block_bytes), style.block_bytes as usize);
     if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
         return Err(Fault::system(Failure::invalid(format!(
-            "{place}: blocks cannot have {block_bytes} bytes"
+            "{context}: blocks cannot have {block_bytes} bytes"
         ))));
     }
-    let position = drive.position().map_err(|failure| place.of_drive(failure))?.block;
+    let position = drive.position().map_err(|failure| context.of_drive(failure))?.block;
     if position != file.block {
         let what =
-            format!("{place}: it is to begin at block {}, and the drive stands at {position}", file.block);
+            format!("{context}: it is to begin at block {}, and the drive stands at {position}", file.block);
         return Err(Fault::system(Failure::internal(what)));
     }
-    let mut pen = LabelWriter { drive, place: &place, is_nearly_full: false };
+    let mut pen = LabelWriter { drive, context: &context, is_nearly_full: false };
     pen.labels(&labels.headers(style.today, &style.writer))?;
     pen.mark()?;
     let mut block = vec![0; block_bytes];
@@ -146,15 +146,16 @@ pub fn append_file(
     }
     let source_differs =
         |failure: Failure| Fault::of_disk(failure.hint("the replica on disk is not the file"));
-    place.compare_file(file, size, checksums, "source").map_err(source_differs)?;
+    context.compare_file(file, size, checksums, "source").map_err(source_differs)?;
     pen.mark()?;
     pen.labels(&labels.trailers(blocks, style.today, &style.writer))?;
     pen.mark()?;
     let is_nearly_full = pen.is_nearly_full;
     let end_block = file.block + OBJECTS_AROUND_DATA + blocks;
-    let position = drive.position().map_err(|failure| place.of_drive(failure))?.block;
+    let position = drive.position().map_err(|failure| context.of_drive(failure))?.block;
     if position != end_block {
-        let what = format!("{place}: it should end at block {end_block}, and the drive stands at {position}");
+        let what =
+            format!("{context}: it should end at block {end_block}, and the drive stands at {position}");
         return Err(Fault { blame: wire::control::Blame::Drive, failure: Failure::corrupt(what) });
     }
     Ok(Appended { end_block, blocks, is_nearly_full })
@@ -178,7 +179,7 @@ pub(super) fn fill(
 /// Writes objects and remembers whether the drive has warned.
 struct LabelWriter<'a> {
     pub(super) drive: &'a mut dyn TapeDrive,
-    place: &'a LabelContext,
+    context: &'a LabelContext,
     pub(super) is_nearly_full: bool,
 }
 
@@ -198,7 +199,7 @@ impl LabelWriter<'_> {
     }
 
     fn note(&mut self, written: Result<Written>) -> Result<(), Fault> {
-        let written = written.map_err(|failure| Fault::of_drive(failure.during(self.place)))?;
+        let written = written.map_err(|failure| Fault::of_drive(failure.during(self.context)))?;
         self.is_nearly_full |= written == Written::EarlyWarning;
         Ok(())
     }

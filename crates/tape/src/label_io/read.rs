@@ -17,30 +17,30 @@ pub fn read_file(
     file: &TapeFile,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<(), Fault> {
-    let place = LabelContext::file(drive, &file.vid, file.fseq);
-    place.locate(drive, file.block)?;
-    let headers = place.read_labels(drive)?;
-    let labels = file.labels(place.block_bytes(&headers)?);
+    let context = LabelContext::file(drive, &file.vid, file.fseq);
+    context.locate(drive, file.block)?;
+    let headers = context.read_labels(drive)?;
+    let labels = file.labels(context.block_bytes(&headers)?);
     let block_bytes = labels.block_bytes as usize;
-    place.check_labels(&labels, Side::Header, 0, &headers)?;
-    place.expect_mark(drive, "the mark behind the headers")?;
+    context.check_labels(&labels, Side::Header, 0, &headers)?;
+    context.expect_mark(drive, "the mark behind the headers")?;
     let mut block = Vec::with_capacity(block_bytes);
     let mut data = Data::new(block_bytes);
-    while let Read::Block(_) = place.read(drive, &mut block, "data or the mark behind them")? {
-        data.add(&place, &block)?;
+    while let Read::Block(_) = context.read(drive, &mut block, "data or the mark behind them")? {
+        data.add(&context, &block)?;
         if data.size > file.size {
             return Err(
-                place.mismatch(&format!("data continue after byte {}, where the file ends", file.size))
+                context.mismatch(&format!("data continue after byte {}, where the file ends", file.size))
             );
         }
         sink(&block).map_err(Fault::of_disk)?;
     }
     let Data { blocks, size, checksums, .. } = data;
-    let trailers = place.read_labels(drive)?;
-    place.check_labels(&labels, Side::Trailer, blocks, &trailers)?;
-    place.expect_mark(drive, "the mark behind the trailers")?;
+    let trailers = context.read_labels(drive)?;
+    context.check_labels(&labels, Side::Trailer, blocks, &trailers)?;
+    context.expect_mark(drive, "the mark behind the trailers")?;
     let hint = "recall another copy if there is one, and check the volume";
-    place.compare_file(file, size, checksums, "tape").map_err(|failure| Fault::volume(failure.hint(hint)))
+    context.compare_file(file, size, checksums, "tape").map_err(|failure| Fault::volume(failure.hint(hint)))
 }
 
 /// The data of a file, as far as they were read.
@@ -59,7 +59,7 @@ impl Data {
     }
 
     /// Takes the next block, whose length must be right.
-    pub(super) fn add(&mut self, place: &LabelContext, block: &[u8]) -> Result<(), Fault> {
+    pub(super) fn add(&mut self, context: &LabelContext, block: &[u8]) -> Result<(), Fault> {
         let (length, block_bytes, blocks) = (block.len(), self.block_bytes, self.blocks);
         if self.is_short || length > block_bytes {
             let rest = if self.is_short {
@@ -68,7 +68,7 @@ impl Data {
                 "which is longer than the label says"
             };
             return Err(
-                place.mismatch(&format!("data block {blocks} has {length} bytes of {block_bytes}; {rest}"))
+                context.mismatch(&format!("data block {blocks} has {length} bytes of {block_bytes}; {rest}"))
             );
         }
         self.is_short = length < block_bytes;

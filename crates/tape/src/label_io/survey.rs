@@ -40,17 +40,17 @@ impl From<Fault> for Truncation {
 /// Checks what lies before `from`. False for a medium that is blank: without even a label.
 pub fn begin_survey(drive: &mut dyn TapeDrive, vid: &Vid, from: AppendPoint) -> Result<bool, Fault> {
     if from.fseq == 1 {
-        let place = LabelContext::volume(drive, vid);
-        drive.rewind().map_err(|failure| place.of_drive(failure))?;
+        let context = LabelContext::volume(drive, vid);
+        drive.rewind().map_err(|failure| context.of_drive(failure))?;
         let first = drive.read_block(&mut Vec::new());
-        if first.map_err(|failure| Fault::of_drive(failure.during(&place)))? == Read::End {
+        if first.map_err(|failure| Fault::of_drive(failure.during(&context)))? == Read::End {
             return Ok(false);
         }
     } else {
         check_label(drive, vid)?;
     }
-    let place = LabelContext::file(drive, vid, from.fseq);
-    check_before(drive, &place, from)?;
+    let context = LabelContext::file(drive, vid, from.fseq);
+    check_before(drive, &context, from)?;
     Ok(true)
 }
 
@@ -64,9 +64,9 @@ pub fn next_file(
     point: AppendPoint,
     seen: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<Found, Fault> {
-    let place = LabelContext::file(drive, vid, point.fseq);
-    place.locate(drive, point.block)?;
-    let mut reader = Reader { drive, place: &place };
+    let context = LabelContext::file(drive, vid, point.fseq);
+    context.locate(drive, point.block)?;
+    let mut reader = Reader { drive, context: &context };
     let mut first = Vec::new();
     let outcome = match reader.object(&mut first)? {
         Some(Read::Block(_)) => reader.file(point, first, seen),
@@ -86,7 +86,7 @@ pub fn next_file(
 
 struct Reader<'a> {
     drive: &'a mut dyn TapeDrive,
-    place: &'a LabelContext,
+    context: &'a LabelContext,
 }
 
 impl Reader<'_> {
@@ -97,14 +97,14 @@ impl Reader<'_> {
         first: Vec<u8>,
         seen: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Found, Truncation> {
-        let hdr1 = Hdr1::decode(&first).map_err(|error| self.place.mismatch(&error.to_string()))?;
+        let hdr1 = Hdr1::decode(&first).map_err(|error| self.context.mismatch(&error.to_string()))?;
         let LabelName::File(file) = hdr1.file else { return Ok(self.prelabel(point, &hdr1)?) };
         let labels = self.headers(point, file, first)?;
         let data = self.data(labels.block_bytes, seen)?;
         let trailers = [self.label()?, self.label()?, self.label()?];
-        self.place.check_labels(&labels, Side::Trailer, data.blocks, &trailers)?;
+        self.context.check_labels(&labels, Side::Trailer, data.blocks, &trailers)?;
         self.mark("the mark behind the trailers")?;
-        let end_block = self.drive.position().map_err(|failure| self.place.of_drive(failure))?.block;
+        let end_block = self.drive.position().map_err(|failure| self.context.of_drive(failure))?.block;
         let AppendPoint { fseq, block, .. } = point;
         let (size, checksums, created) = (data.size, data.checksums, hdr1.created.begins());
         Ok(Found::File(FoundFile { file, fseq, block, end_block, size, checksums, created }))
@@ -112,13 +112,13 @@ impl Reader<'_> {
 
     /// The label of a volume without files (§3.1) stands at its beginning, and nothing but a mark behind it.
     fn prelabel(&mut self, point: AppendPoint, hdr1: &Hdr1) -> Result<Found, Fault> {
-        let place = self.place;
-        if point.block != FIRST_FILE_BLOCK || hdr1.side != Side::Header || hdr1.vsn != place.vid {
+        let context = self.context;
+        if point.block != FIRST_FILE_BLOCK || hdr1.side != Side::Header || hdr1.vsn != context.vid {
             let what = format!("found PRELABEL of volume {} at block {}", hdr1.vsn, point.block);
-            return Err(place.mismatch(&format!("{what}, expected a file or the end of the data")));
+            return Err(context.mismatch(&format!("{what}, expected a file or the end of the data")));
         }
         match self.object(&mut Vec::new())? {
-            Some(Read::Block(length)) => Err(place
+            Some(Read::Block(length)) => Err(context
                 .mismatch(&format!("found a block of {length} bytes, expected the mark behind PRELABEL"))),
             Some(_) => self.end("PRELABEL").map(|()| Found::End { has_leftover: false }),
             None => Ok(Found::End { has_leftover: false }),
@@ -132,15 +132,15 @@ impl Reader<'_> {
         file_id: FileId,
         first: Vec<u8>,
     ) -> Result<FileLabels, Truncation> {
-        let place = self.place;
-        let vid = place.vid.clone();
+        let context = self.context;
+        let vid = context.vid.clone();
         let mut labels = FileLabels { vid, fseq: point.fseq, file_id, block_bytes: 0 };
         // Before the next is read: what is torn must be known to be a file of this volume.
         let checked = labels.check(Side::Header, 0, &first, 0);
-        checked.map_err(|mismatch| place.mismatch(&mismatch.to_string()))?;
+        checked.map_err(|mismatch| context.mismatch(&mismatch.to_string()))?;
         let headers: [Vec<u8>; LABELS] = [first, self.label()?, self.label()?];
-        labels.block_bytes = place.block_bytes(&headers)?;
-        place.check_labels(&labels, Side::Header, 0, &headers)?;
+        labels.block_bytes = context.block_bytes(&headers)?;
+        context.check_labels(&labels, Side::Header, 0, &headers)?;
         self.mark("the mark behind the headers")?;
         Ok(labels)
     }
@@ -154,7 +154,7 @@ impl Reader<'_> {
         let mut data = Data::new(block_bytes as usize);
         let mut block = Vec::with_capacity(data.block_bytes);
         while let Read::Block(length) = self.object(&mut block)?.ok_or(Truncation::Torn)? {
-            data.add(self.place, &block)?;
+            data.add(self.context, &block)?;
             seen(length).map_err(Fault::system)?;
         }
         Ok(data)
@@ -163,7 +163,7 @@ impl Reader<'_> {
     /// Reads an object; `None` is the end of the data.
     fn object(&mut self, block: &mut Vec<u8>) -> Result<Option<Read>, Fault> {
         let read = self.drive.read_block(block);
-        let read = read.map_err(|failure| Fault::of_drive(failure.during(self.place)))?;
+        let read = read.map_err(|failure| Fault::of_drive(failure.during(self.context)))?;
         Ok((read != Read::End).then_some(read))
     }
 
@@ -171,7 +171,7 @@ impl Reader<'_> {
         let mut label = Vec::new();
         match self.object(&mut label)?.ok_or(Truncation::Torn)? {
             Read::Block(_) => Ok(label),
-            _ => Err(self.place.mismatch("found a tape mark, expected a label").into()),
+            _ => Err(self.context.mismatch("found a tape mark, expected a label").into()),
         }
     }
 
@@ -179,7 +179,7 @@ impl Reader<'_> {
         match self.object(&mut Vec::new())?.ok_or(Truncation::Torn)? {
             Read::Block(length) => {
                 let what = format!("found a block of {length} bytes, expected {expected}");
-                Err(self.place.mismatch(&what).into())
+                Err(self.context.mismatch(&what).into())
             }
             _ => Ok(()),
         }
@@ -189,7 +189,7 @@ impl Reader<'_> {
     fn end(&mut self, what: &str) -> Result<(), Fault> {
         match self.object(&mut Vec::new())? {
             None => Ok(()),
-            Some(_) => Err(self.place.mismatch(&format!("data lie behind {what}, expected their end"))),
+            Some(_) => Err(self.context.mismatch(&format!("data lie behind {what}, expected their end"))),
         }
     }
 }

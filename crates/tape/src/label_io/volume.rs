@@ -27,12 +27,12 @@ pub fn label_volume(
     relabel: Relabel,
     today: LabelDate,
 ) -> Result<(), Fault> {
-    let place = LabelContext::volume(drive, vid);
-    drive.rewind().map_err(|failure| place.of_drive(failure))?;
+    let context = LabelContext::volume(drive, vid);
+    drive.rewind().map_err(|failure| context.of_drive(failure))?;
     if relabel == Relabel::Refuse {
-        refuse_used(drive, &place)?;
+        refuse_used(drive, &context)?;
     }
-    drive.rewind().map_err(|failure| place.of_drive(failure))?;
+    drive.rewind().map_err(|failure| context.of_drive(failure))?;
     let owner = Text::fitted("BACKPLANE");
     let vol1 = Vol1 { vsn: vid.clone(), owner, protection: BlockProtection::Off };
     let hdr1 = Hdr1 {
@@ -50,42 +50,42 @@ pub fn label_volume(
         .and_then(|_| drive.write_block(&hdr1.encode()))
         .and_then(|_| drive.write_filemarks(1))
         .and_then(|_| drive.flush());
-    written.map_err(|failure| Fault::of_drive(failure.during(&place)))
+    written.map_err(|failure| Fault::of_drive(failure.during(&context)))
 }
 
 /// Fails unless the medium is blank or has this volume's label and nothing else.
-fn refuse_used(drive: &mut dyn TapeDrive, place: &LabelContext) -> Result<(), Fault> {
+fn refuse_used(drive: &mut dyn TapeDrive, context: &LabelContext) -> Result<(), Fault> {
     let mut block = Vec::new();
-    let found = match drive
-        .read_block(&mut block)
-        .map_err(|failure| Fault::of_drive(failure.during(place)))?
-    {
-        Read::End => return Ok(()),
-        Read::Mark => "a tape mark".to_owned(),
-        Read::Block(_) => match Vol1::decode(&block) {
-            Ok(label) if label.vsn == place.vid && is_free(drive, place, FIRST_FILE_BLOCK)? => return Ok(()),
-            Ok(label) => format!("the label of volume {}", label.vsn),
-            Err(_) => format!("a block of {} bytes that is no label", block.len()),
-        },
-    };
+    let found =
+        match drive.read_block(&mut block).map_err(|failure| Fault::of_drive(failure.during(context)))? {
+            Read::End => return Ok(()),
+            Read::Mark => "a tape mark".to_owned(),
+            Read::Block(_) => match Vol1::decode(&block) {
+                Ok(label) if label.vsn == context.vid && is_free(drive, context, FIRST_FILE_BLOCK)? => {
+                    return Ok(());
+                }
+                Ok(label) => format!("the label of volume {}", label.vsn),
+                Err(_) => format!("a block of {} bytes that is no label", block.len()),
+            },
+        };
     let refused =
-        Failure::exists(format!("{place}: it should be labelled but is not blank: it begins with {found}"));
+        Failure::exists(format!("{context}: it should be labelled but is not blank: it begins with {found}"));
     Err(Fault::volume(refused.hint("check its contents; only an operator may order to overwrite it")))
 }
 
 /// Checks that the volume in `drive` is `vid`, by its label; the position is then behind VOL1.
 pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> {
-    let place = LabelContext::volume(drive, vid);
-    drive.rewind().map_err(|failure| place.of_drive(failure))?;
+    let context = LabelContext::volume(drive, vid);
+    drive.rewind().map_err(|failure| context.of_drive(failure))?;
     let mut block = Vec::new();
-    place.expect_block(drive, &mut block, "VOL1")?;
+    context.expect_block(drive, &mut block, "VOL1")?;
     let label = Vol1::decode(&block).map_err(|error| {
         let failure = Failure::from(error).hint("is the volume blank, or labelled by another system?");
-        Fault::volume(failure.during(&place))
+        Fault::volume(failure.during(&context))
     })?;
     if label.vsn == *vid {
         return Ok(label);
     }
-    let failure = Failure::corrupt(format!("{place}: label says {}, expected {vid}", label.vsn));
+    let failure = Failure::corrupt(format!("{context}: label says {}, expected {vid}", label.vsn));
     Err(Fault::volume(failure.hint("compare the bar code with the inventory; two cartridges may be swapped")))
 }

@@ -25,7 +25,7 @@ use wire::{
 
 /// Content that is put together at a time.
 const BATCH_BYTES: u64 = 8 << 20;
-/// Cells that are kept because only a part of them was wanted: small reads follow each other.
+/// Cells that are cached because only a part of them was wanted: small reads follow each other.
 const KEPT_CELLS: usize = 8;
 /// How long a piece is left alone that could not be read.
 const REST: Duration = Duration::from_secs(30);
@@ -78,9 +78,9 @@ struct CachedCell {
 /// A coded file, open for reading. Threads may read it at the same time.
 pub struct CodedFile {
     shape: Shape,
-    places: Vec<PieceLocation>,
+    locations: Vec<PieceLocation>,
     peers: PeerClient,
-    kept: Mutex<VecDeque<CachedCell>>,
+    cached: Mutex<VecDeque<CachedCell>>,
     damaged: Mutex<BTreeSet<ObjectId>>,
     reporter: Option<Reporter>,
 }
@@ -94,18 +94,18 @@ impl CodedFile {
         reporter: Option<Reporter>,
     ) -> Result<Self> {
         let shape = pieces.piece(0).shape(pieces.file, pieces.generation)?;
-        let place = |place: &wire::control::PiecePlace| PieceLocation {
-            index: place.index,
-            object: place.object,
-            url: place.url.clone(),
-            partition: partitions.get(&place.partition).cloned(),
+        let location = |location: &wire::control::PiecePlace| PieceLocation {
+            index: location.index,
+            object: location.object,
+            url: location.url.clone(),
+            partition: partitions.get(&location.partition).cloned(),
             source: Mutex::new(PieceSource::Unopened),
         };
         Ok(Self {
             shape,
-            places: pieces.places.iter().map(place).collect(),
+            locations: pieces.places.iter().map(location).collect(),
             peers: peers.for_pieces(),
-            kept: Mutex::default(),
+            cached: Mutex::default(),
             damaged: Mutex::default(),
             reporter,
         })
@@ -114,10 +114,10 @@ impl CodedFile {
     /// Opens the pieces with content, all at once: what is open stays readable when the file is written anew or removed. Those
     /// that cannot be opened are made up for when they are read. Blocks.
     pub(crate) fn open(&self) {
-        let with_content = self.places.iter().filter(|place| place.index < self.shape.data());
-        threads::each(with_content.collect(), |place: &PieceLocation| {
-            if let Err(failure) = place.open(&self.peers) {
-                debug!(object = %place.object, %failure, "cannot open a piece of a coded file");
+        let with_content = self.locations.iter().filter(|location| location.index < self.shape.data());
+        threads::each(with_content.collect(), |location: &PieceLocation| {
+            if let Err(failure) = location.open(&self.peers) {
+                debug!(object = %location.object, %failure, "cannot open a piece of a coded file");
             }
         });
     }
@@ -166,13 +166,13 @@ impl CodedFile {
         (stripe, (within / shard as u64) as u8, within as usize % shard, shard)
     }
 
-    /// Copies what a kept cell has of the front of `buffer`.
+    /// Copies what a cached cell has of the front of `buffer`.
     fn take_kept(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let (stripe, index, at, _) = self.cell_of(offset);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let cell = kept.iter().find(|cell| (cell.stripe, cell.index) == (stripe, index));
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let cell = cached.iter().find(|cell| (cell.stripe, cell.index) == (stripe, index));
         let cell = cell.map(|cell| Arc::clone(&cell.payload));
-        drop(kept);
+        drop(cached);
         let Some(rest) = cell.as_deref().and_then(|cell| cell.get(at..)) else { return 0 };
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
@@ -180,11 +180,11 @@ impl CodedFile {
     }
 
     fn keep(&self, stripe: u64, index: u8, payload: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT_CELLS {
-            kept.pop_front();
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= KEPT_CELLS {
+            cached.pop_front();
         }
-        kept.push_back(CachedCell { stripe, index, payload: payload.into() });
+        cached.push_back(CachedCell { stripe, index, payload: payload.into() });
     }
 
     /// Puts the front of `buffer`, which is within the file, together from cells. Yields how much that was.
@@ -231,10 +231,10 @@ impl CodedFile {
         all.into_iter().try_for_each(|one| one.ok_or_else(ended_badly)?)
     }
 
-    fn note_damaged(&self, place: &PieceLocation) {
-        let is_new = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(place.object);
+    fn note_damaged(&self, location: &PieceLocation) {
+        let is_new = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(location.object);
         if let Some(reporter) = self.reporter.as_ref().filter(|_| is_new) {
-            reporter.report(self.shape.coded().file, place.object);
+            reporter.report(self.shape.coded().file, location.object);
         }
     }
 }
@@ -294,14 +294,14 @@ enum OpenPiece {
 
 impl Cells for CodedFile {
     fn cells(&self, index: u8, stripes: &Range<u64>) -> Option<Vec<u8>> {
-        for place in self.places.iter().filter(|place| place.index == index) {
-            match place.read(&self.shape, &self.peers, stripes) {
+        for location in self.locations.iter().filter(|location| location.index == index) {
+            match location.read(&self.shape, &self.peers, stripes) {
                 Ok(bytes) => return Some(bytes),
                 Err(failure) => {
-                    debug!(object = %place.object, index, %failure, "cannot read a piece of a coded file");
-                    place.rest();
+                    debug!(object = %location.object, index, %failure, "cannot read a piece of a coded file");
+                    location.rest();
                     if failure.kind == ErrorKind::Corrupt {
-                        self.note_damaged(place);
+                        self.note_damaged(location);
                     }
                 }
             }
@@ -311,22 +311,22 @@ impl Cells for CodedFile {
 
     fn note_damage(&self, index: u8) {
         // Of two with one index the first that could be opened was read.
-        let is_read = |place: &&PieceLocation| place.index == index && !place.is_failed();
-        if let Some(place) = self.places.iter().find(is_read) {
-            self.note_damaged(place);
+        let is_read = |location: &&PieceLocation| location.index == index && !location.is_failed();
+        if let Some(location) = self.locations.iter().find(is_read) {
+            self.note_damaged(location);
         }
     }
 
     fn others(&self, known: &[u8]) -> Vec<u8> {
         let mut others: Vec<u8> = Vec::new();
-        let is_wanted = |place: &&PieceLocation| !known.contains(&place.index);
+        let is_wanted = |location: &&PieceLocation| !known.contains(&location.index);
         let (here, remote): (Vec<_>, Vec<_>) =
-            self.places.iter().filter(is_wanted).partition(|place| place.partition.is_some());
+            self.locations.iter().filter(is_wanted).partition(|location| location.partition.is_some());
         let (later, now): (Vec<_>, Vec<_>) =
-            here.into_iter().chain(remote).partition(|place| place.is_failed());
-        for place in now.into_iter().chain(later) {
-            if !others.contains(&place.index) {
-                others.push(place.index);
+            here.into_iter().chain(remote).partition(|location| location.is_failed());
+        for location in now.into_iter().chain(later) {
+            if !others.contains(&location.index) {
+                others.push(location.index);
             }
         }
         others

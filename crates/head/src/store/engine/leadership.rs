@@ -28,7 +28,7 @@ pub struct ActiveHead {
     /// Its number.
     pub incarnation: u64,
     /// Where it is.
-    pub place: HeadAddress,
+    pub address: HeadAddress,
     /// How long ago it was heard, by the clock of the database.
     pub age: Millis,
     /// An operator wants this host to follow it.
@@ -48,9 +48,9 @@ fn active(engine: &dyn Engine) -> StoreResult<Option<ActiveHead>> {
     let sql = format!("SELECT incarnation, host, root, https, {CLOCK} - beat, successor FROM head_now");
     let mut found = None;
     engine.query(&sql, &[], &mut |row| {
-        let place = HeadAddress { host: row.get(1)?, root: row.get(2)?, https: row.get(3)? };
+        let address = HeadAddress { host: row.get(1)?, root: row.get(2)?, https: row.get(3)? };
         let (incarnation, age, successor) = (row.get(0)?, Millis(row.get(4)?), row.get(5)?);
-        found = Some(ActiveHead { incarnation, place, age, successor });
+        found = Some(ActiveHead { incarnation, address, age, successor });
         Ok(())
     })?;
     Ok(found)
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// The head that is active says that it lives.
-    pub(crate) fn beat(&self, incarnation: u64, place: &HeadAddress) -> StoreResult<()> {
+    pub(crate) fn beat(&self, incarnation: u64, address: &HeadAddress) -> StoreResult<()> {
         let sql = format!(
             "INSERT INTO head_now (only_row, incarnation, host, root, https, beat) VALUES (1, ?1, ?2, ?3, ?4, {CLOCK})
              ON CONFLICT (only_row) DO UPDATE SET incarnation = ?1, host = ?2, root = ?3, https = ?4, beat = {CLOCK},
@@ -76,7 +76,7 @@ impl Store {
         );
         // It is no change that disk servers would have to know.
         let changes = self.changes.get();
-        self.run(&sql, (incarnation, &place.host, &place.root, &place.https))?;
+        self.run(&sql, (incarnation, &address.host, &address.root, &address.https))?;
         self.changes.set(changes);
         Ok(())
     }
@@ -112,9 +112,9 @@ impl Watch {
 
     /// Takes over from the head that was seen, if it may still be followed. From then on that head commits nothing. Of several
     /// who try one succeeds.
-    pub fn claim(&self, seen: Option<&ActiveHead>, place: &HeadAddress, silence: Millis) -> Result<bool> {
+    pub fn claim(&self, seen: Option<&ActiveHead>, address: &HeadAddress, silence: Millis) -> Result<bool> {
         self.engine.begin()?;
-        let outcome = self.try_claim(seen, place, silence).and_then(|is_ours| {
+        let outcome = self.try_claim(seen, address, silence).and_then(|is_ours| {
             self.engine.commit()?;
             Ok(is_ours)
         });
@@ -125,7 +125,7 @@ impl Watch {
     fn try_claim(
         &self,
         seen: Option<&ActiveHead>,
-        place: &HeadAddress,
+        address: &HeadAddress,
         silence: Millis,
     ) -> StoreResult<bool> {
         use crate::store::engine::{Params, ToCell};
@@ -137,7 +137,7 @@ impl Watch {
                      incarnation = incarnation + 1
                      WHERE incarnation = ?4 AND ({CLOCK} - beat > ?5 OR successor = ?1 OR successor = '{ANYBODY}')"
                 );
-                (&place.host, &place.root, &place.https, seen.incarnation, silence.0)
+                (&address.host, &address.root, &address.https, seen.incarnation, silence.0)
                     .with(|params| run(&sql, params))?
             }
             None => {
@@ -145,7 +145,7 @@ impl Watch {
                     "INSERT INTO head_now (only_row, incarnation, host, root, https, beat)
                      VALUES (1, 0, ?1, ?2, ?3, {CLOCK}) ON CONFLICT DO NOTHING"
                 );
-                run(&sql, &[place.host.cell(), place.root.cell(), place.https.cell()])?
+                run(&sql, &[address.host.cell(), address.root.cell(), address.https.cell()])?
             }
         };
         if claimed == 1 {

@@ -36,7 +36,7 @@ fn a_head_that_is_heard_is_followed_by_order_only() {
     assert_eq!(watch.look().unwrap(), None);
     let (mut old, incarnation) = start(&place, "a");
     let seen = watch.look().unwrap().unwrap();
-    assert_eq!((seen.incarnation, &seen.place), (incarnation, &at("a")));
+    assert_eq!((seen.incarnation, &seen.address), (incarnation, &at("a")));
     assert!(!seen.may_follow("b", LONG) && !watch.claim(Some(&seen), &at("b"), LONG).unwrap());
     make(&mut old, "goes on").unwrap();
     old.begin();

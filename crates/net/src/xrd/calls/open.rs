@@ -13,9 +13,9 @@ impl<S: Service> Context<S> {
     pub(in crate::xrd) async fn open(self: Arc<Self>, open: Open) -> Answer {
         let work = async {
             let request = open_request(&open)?;
-            let place = self.handles.reserve()?;
+            let reserved = self.handles.reserve()?;
             let opened = self.service.open(&self.session, &request).await;
-            drop(place);
+            drop(reserved);
             let file = match opened? {
                 Opened::Here(file) => file,
                 Opened::Redirect(redirect) => return Ok(Answer::Redirect(redirect)),

@@ -1,4 +1,4 @@
-//! The accept loop of the door: every connection has deadlines, bounds and a place, with TLS or without.
+//! The accept loop of the door: every connection has deadlines, bounds and a slot, with TLS or without.
 
 pub(crate) mod framed;
 
@@ -68,7 +68,7 @@ pub struct Peer {
     pub certificate: Option<PeerCertificate>,
 }
 
-/// The place of a connection among those that are proven or are not; every request carries it as an extension.
+/// The slot of a connection among those that are proven or are not; every request carries it as an extension.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionTrust(pub(super) Arc<ConnectionSlot>);
 
@@ -104,9 +104,9 @@ pub fn serve(
     let router = routes(Arc::clone(&door));
     shutdown.spawn("http door", async move {
         while let Some(connection) = listener.accept(&token).await {
-            let Connection { socket, peer: address, local_user, place } = connection;
-            let place = Arc::new(place);
-            let socket = PacedSocket::new(socket, Some(Arc::clone(&place)));
+            let Connection { socket, peer: address, local_user, slot } = connection;
+            let slot = Arc::new(slot);
+            let socket = PacedSocket::new(socket, Some(Arc::clone(&slot)));
             let peer = Peer {
                 address: Some(address),
                 local_user,
@@ -116,10 +116,10 @@ pub fn serve(
             };
             let (acceptor, door) = (acceptor.clone(), Arc::clone(&door));
             let request =
-                request((socket, peer), Arc::clone(&place), acceptor, router.clone(), door, token.clone());
+                request((socket, peer), Arc::clone(&slot), acceptor, router.clone(), door, token.clone());
             tasks.spawn("http connection", async move {
                 tokio::select! {
-                    () = place.over() => debug!(%address, "the peer did not authenticate"),
+                    () = slot.over() => debug!(%address, "the peer did not authenticate"),
                     () = request => {}
                 }
             });
@@ -137,7 +137,7 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
             let (router, door, token) = (router.clone(), Arc::clone(&door), token.clone());
             tasks.spawn("local http connection", async move {
                 let _counted = door.counters.http.connect();
-                let LocalConnection { socket, uid, is_own_process, place: _place } = connection;
+                let LocalConnection { socket, uid, is_own_process, slot: _slot } = connection;
                 let peer = Peer {
                     address: None,
                     local_user: Some(uid),
@@ -154,7 +154,7 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
 /// One connection from its first byte to its last.
 async fn request(
     (socket, peer): (PacedSocket<TcpStream>, Peer),
-    place: Arc<ConnectionSlot>,
+    slot: Arc<ConnectionSlot>,
     acceptor: Option<TlsAcceptor>,
     router: Router,
     door: Arc<HttpDoor>,
@@ -162,12 +162,12 @@ async fn request(
 ) {
     let _counted = door.counters.http.connect();
     let Some(acceptor) = acceptor else {
-        return converse(socket, (peer, Some(place)), router, &token).await;
+        return converse(socket, (peer, Some(slot)), router, &token).await;
     };
     match timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket)).await {
         Ok(Ok(socket)) => {
             let certificate = shown(&socket, door.authenticator.now());
-            converse(socket, (Peer { certificate, ..peer }, Some(place)), router, &token).await;
+            converse(socket, (Peer { certificate, ..peer }, Some(slot)), router, &token).await;
             if !token.is_stopped() {
                 ended(&door, certificate);
             }
@@ -194,7 +194,7 @@ fn shown(socket: &TlsStream<PacedSocket<TcpStream>>, now: Timestamp) -> Option<P
 
 async fn converse<S>(
     socket: S,
-    (peer, place): (Peer, Option<Arc<ConnectionSlot>>),
+    (peer, slot): (Peer, Option<Arc<ConnectionSlot>>),
     router: Router,
     token: &Token,
 ) where
@@ -203,8 +203,8 @@ async fn converse<S>(
     let service = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        if let Some(place) = &place {
-            request.extensions_mut().insert(ConnectionTrust(Arc::clone(place)));
+        if let Some(slot) = &slot {
+            request.extensions_mut().insert(ConnectionTrust(Arc::clone(slot)));
         }
         service.call(request)
     });
@@ -236,7 +236,7 @@ const UNPROVEN_RECEIVED_MAX: usize = 4 * UNPROVEN_REQUEST_BYTES_MAX;
 struct PacedSocket<S> {
     socket: S,
     /// None: the kernel has said who it is.
-    place: Option<Arc<ConnectionSlot>>,
+    slot: Option<Arc<ConnectionSlot>>,
     /// Bytes that came before the proof. Which of them are still held in memory only the library knows: all, at worst.
     received: usize,
     stall: Pin<Box<Sleep>>,
@@ -244,15 +244,15 @@ struct PacedSocket<S> {
 }
 
 impl<S> PacedSocket<S> {
-    fn new(socket: S, place: Option<Arc<ConnectionSlot>>) -> Self {
-        Self { socket, place, received: 0, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
+    fn new(socket: S, slot: Option<Arc<ConnectionSlot>>) -> Self {
+        Self { socket, slot, received: 0, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
     }
 
     /// Counts what has come without a proof; too much is an error.
     fn count_unproven(&mut self, bytes: usize) -> io::Result<()> {
-        let Some(place) = &self.place else { return Ok(()) };
+        let Some(slot) = &self.slot else { return Ok(()) };
         self.received += bytes;
-        if self.received > UNPROVEN_RECEIVED_MAX || !place.hold(self.received) {
+        if self.received > UNPROVEN_RECEIVED_MAX || !slot.hold(self.received) {
             return Err(io::Error::other("the peer sent too much data before it authenticated"));
         }
         Ok(())
@@ -283,7 +283,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for PacedSocket<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.place.as_ref().is_none_or(|place| place.is_proven()) {
+        if self.slot.as_ref().is_none_or(|slot| slot.is_proven()) {
             return Pin::new(&mut self.socket).poll_read(context, buffer);
         }
         let before = buffer.filled().len();
