@@ -109,6 +109,12 @@ bench-head: build load ## Measures what one head does in a second, on SQLite and
 	.venv/bin/python -m bench.head $(BENCH)
 	.venv/bin/python -m bench.scale $(SCALE)
 
+.PHONY: bench-share
+bench-share: build ## Measures mounts beside the local file system and GlusterFS; tables and plots in bench/results.
+	@scripts/need --wish gluster=glusterfs-server cpio=cpio git=git cc=build-essential
+	@scripts/venv demo
+	.venv/bin/python -m bench.share $(SHARE)
+
 .PHONY: lint
 lint: need ## Formats checked, lints and types as errors, licences.
 	@$(STEP) "rustfmt" cargo fmt --all --check
