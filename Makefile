@@ -86,6 +86,11 @@ test-faults: build need-test ## Kills and cuts off hosts of a facility at random
 	@scripts/venv test blackbox
 	BP_FAULT_SECONDS=$${BP_FAULT_SECONDS:-900} .venv/bin/python -m pytest -q -s tests/test_faults.py
 
+.PHONY: faults-share
+faults-share: build need-test ## Runs 200 seeds of faults of hosts that share files, and checks the history of each.
+	@scripts/venv test blackbox
+	BP_SHARE_SEEDS=$${BP_SHARE_SEEDS:-1..200} .venv/bin/python -m pytest -q -s tests/test_mount_faults.py
+
 .PHONY: fuzz
 fuzz: need ## Fuzzes every parser of outside bytes for an hour.
 	fuzz/run

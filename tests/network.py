@@ -72,6 +72,10 @@ class Network:
         """Begin a command that runs on a host."""
         return ("ip", "netns", "exec", self._space(name))
 
+    def inside(self, name: str) -> tuple[str, ...]:
+        """Begin a command that has the network of a host and all else of this one: what it mounts is seen here."""
+        return ("nsenter", f"--net=/run/netns/{self._space(name)}")
+
     def run(self, name: str, *words: str | Path, check: bool = True, env: dict[str, str] | None = None) -> Outcome:
         """Run a command on a host."""
         return run(*self.on(name), *words, check=check, env=env)

@@ -57,6 +57,8 @@ class Daemon:
     def __init__(self, net: Network, name: str, directory: Path) -> None:
         self.net, self.name, self.directory = net, name, directory
         self.log = directory.parent / f"{name}.log"
+        self.environment: dict[str, str] = {}
+        """What it is given beside that of the tests."""
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -64,7 +66,8 @@ class Daemon:
         """Start it; it need not be up when this returns."""
         with self._lock, self.log.open("ab") as log:
             words = [*self.net.on(self.name), str(binaries() / "bpd"), "run", str(self.directory)]
-            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            environment = {**os.environ, **self.environment}
+            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def kill(self) -> None:
         """End it without a chance to do anything."""
