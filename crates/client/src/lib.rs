@@ -13,6 +13,7 @@ mod certificate;
 pub mod control;
 pub mod facility;
 mod fetch;
+mod live;
 mod stop;
 pub mod xrd;
 
@@ -20,4 +21,5 @@ pub use certificate::certificate_end;
 pub use control::{Bearer, Control, ControlTls};
 pub use facility::Facility;
 pub use fetch::Fetch;
+pub use live::{FailedCopy, LiveFile};
 pub use stop::Stop;

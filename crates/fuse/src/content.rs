@@ -117,7 +117,7 @@ fn is_final(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::NoSpace | ErrorKind::OverQuota | ErrorKind::Invalid)
 }
 
-fn writable(state: &FileState) -> Result<&client::xrd::File> {
+fn writable(state: &FileState) -> Result<&client::LiveFile> {
     let bytes = state.grant.as_ref().and_then(|grant| grant.bytes.as_ref());
     bytes.ok_or_else(|| Failure::unavailable("the head has not said where the file is to be written"))
 }

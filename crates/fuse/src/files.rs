@@ -1,7 +1,7 @@
 //! Files that programs of this host have open.
 
 use base::{Failure, FileId, Timestamp};
-use client::xrd;
+use client::LiveFile;
 use share::{ClientId, Generation, LockOwner, Mode};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -52,7 +52,7 @@ pub(crate) struct HeldGrant {
     /// Its number.
     pub(crate) generation: Generation,
     /// The bytes; `None`: the file has none yet.
-    pub(crate) bytes: Option<xrd::File>,
+    pub(crate) bytes: Option<LiveFile>,
 }
 
 impl FileState {

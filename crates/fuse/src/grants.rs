@@ -7,7 +7,7 @@ use crate::{
     mount::Mount,
 };
 use base::{Failure, Millis, Result};
-use client::xrd;
+use client::LiveFile;
 use rustix::io::Errno;
 use share::{ClientId, Generation, Mode, RequestId};
 use std::{
@@ -85,20 +85,15 @@ impl Mount {
         Ok(())
     }
 
-    fn open_bytes(&self, mode: Mode, grant: &ShareGrant) -> Result<Option<xrd::File>> {
-        if grant.url.is_empty() {
+    fn open_bytes(&self, mode: Mode, grant: &ShareGrant) -> Result<Option<LiveFile>> {
+        if grant.layout.columns.is_empty() {
             return Ok(None);
         }
-        let url = grant.url.parse()?;
-        if mode == Mode::Read {
-            return xrd::File::open_read(&url, &self.options).map(Some);
+        match mode {
+            Mode::Read => LiveFile::open_read(&grant.layout, &self.options),
+            Mode::Write => LiveFile::open_update(&grant.layout, grant.size, &self.options),
         }
-        let bytes = xrd::File::open_update(&url, &self.options)?;
-        // What lies behind the end was never committed, and must not be seen when the file grows.
-        if bytes.size() > grant.size {
-            bytes.truncate(grant.size)?;
-        }
-        Ok(Some(bytes))
+        .map(Some)
     }
 
     /// If the head has ended the session, what belonged to it is forgotten, and the new one is told what is open.
@@ -127,7 +122,7 @@ impl Mount {
         self.follow_session(file, state)?;
         let Some(grant) = state.grant.as_ref().filter(|_| state.is_dirty) else { return Ok(()) };
         let (client, generation) = (state.session, grant.generation);
-        let synced = grant.bytes.as_ref().map_or(Ok(()), xrd::File::sync);
+        let synced = grant.bytes.as_ref().map_or(Ok(()), |bytes| bytes.sync(state.size));
         if let Err(failure) = synced {
             state.lose(failure);
             return Ok(());

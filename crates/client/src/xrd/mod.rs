@@ -39,7 +39,7 @@ mod transport;
 mod trouble;
 mod url;
 
-pub use file::{CreateOptions, File, ReadMode, Writer};
+pub use file::{CreateOptions, File, ReadMode, WritePieces, Writer, write_at_once};
 pub use filesystem::FileSystem;
 pub use names::fuzz_names;
 pub use options::{Options, TlsOptions, Token};

@@ -16,7 +16,7 @@ use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
 use std::collections::BTreeSet;
 use wire::{
     auth::capability::{Access, OPEN_LIFETIME},
-    control::{AskGrant, CommitNode, Done, GrantAnswer, ReturnGrant, ShareGrant},
+    control::{AskGrant, CommitNode, Done, GrantAnswer, Layout, ReturnGrant, ShareGrant},
 };
 
 /// Grants are on whole files; the rules know ranges.
@@ -52,8 +52,8 @@ impl Apply for AskGrant {
                     core.store.set_visible();
                 }
                 put(core, self.file, &shared, context.now)?;
-                let url = url(core, (&node, &path), &shared, (self.mode, generation), context.now)?;
-                let grant = ShareGrant { generation, url, size: node.size, modified: node.modified };
+                let layout = layout(core, (&node, &path), &shared, (self.mode, generation), context.now)?;
+                let grant = ShareGrant { generation, layout, size: node.size, modified: node.modified };
                 Ok(GrantAnswer { grant: Some(grant), waits: None })
             }
         }
@@ -83,19 +83,20 @@ fn require_open(core: &Core, ask: &AskGrant, path: &FilePath) -> Result<()> {
     Err(Failure::invalid(format!("mount {} has not opened {path} for that", ask.client)))
 }
 
-/// Where the bytes are, with a capability.
-fn url(
+/// Where the bytes are, with capabilities.
+fn layout(
     core: &Core,
     (node, path): (&Node, &FilePath),
     shared: &SharedFile,
     (mode, generation): (Mode, Generation),
     now: Timestamp,
-) -> Result<String> {
+) -> Result<Layout> {
     let live = shared.live.as_ref().filter(|live| mode == Mode::Write || live.is_committed);
     let Some(live) = live else {
         let replica = source(core, node, node.id.0, now)?;
         let replica = replica.ok_or_else(|| Failure::unavailable(format!("{path} cannot be read now")))?;
-        return core.file_url((node, &replica), path, now);
+        let url = core.file_url((node, &replica), path, now)?;
+        return Ok(Layout::of_one(replica.object, url));
     };
     let object = Replica {
         object: live.object,
@@ -110,7 +111,7 @@ fn url(
     };
     let access = if mode == Mode::Write { Access::Live } else { Access::LiveRead };
     let cap = CapFor { access, replica: &object, file: node, path, lifetime: OPEN_LIFETIME };
-    core.object_url_of(&cap, (generation.0, None), now)
+    Ok(Layout::of_one(live.object, core.object_url_of(&cap, (generation.0, None), now)?))
 }
 
 impl Apply for CommitNode {

@@ -6,7 +6,7 @@
 mod nodes;
 
 use crate::control::Entry;
-use base::{ByteRange, FileId, FilePath, Millis, Timestamp};
+use base::{ByteRange, FileId, FilePath, Millis, ObjectId, Timestamp};
 pub use nodes::{
     DescribeNode, GetNode, GetNodeAttributes, LinkTarget, ListNode, LookUp, MakeNode, MountedNode, MoveNode,
     ReadLink, RemoveNode, SetNode, SetNodeAttribute,
@@ -117,13 +117,43 @@ pub struct GrantAnswer {
 pub struct ShareGrant {
     /// Its number.
     pub generation: Generation,
-    /// Where the bytes are: a `root://` URL with a capability; empty if the file has none yet. With a grant to write it is opened
-    /// for update.
-    pub url: String,
+    /// Where the bytes are.
+    pub layout: Layout,
     /// Bytes of the file as of its last commit.
     pub size: u64,
     /// Time of its content.
     pub modified: Timestamp,
+}
+
+/// Which disk servers hold which bytes of a file: its units go round the columns, and all copies of a column have the same bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Bytes that lie in one column before the next one follows; without a meaning if there is one column.
+    pub unit: u64,
+    /// The copies of each column. Reads go to the first that answers, writes to all. None: the file has no bytes yet.
+    pub columns: Vec<Vec<LayoutObject>>,
+}
+
+/// One copy of one column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutObject {
+    /// Its number.
+    pub object: ObjectId,
+    /// Where it is: a `root://` URL with a capability. With a grant to write it is opened for update.
+    pub url: String,
+}
+
+impl Layout {
+    /// The layout of a file that is one object.
+    #[must_use]
+    pub fn of_one(object: ObjectId, url: String) -> Self {
+        Self { unit: 0, columns: vec![vec![LayoutObject { object, url }]] }
+    }
+
+    /// All objects.
+    pub fn objects(&self) -> impl Iterator<Item = &LayoutObject> {
+        self.columns.iter().flatten()
+    }
 }
 
 /// Publishes size and time of a file that was written to under a grant, once its disk server has synced it.

@@ -8,11 +8,13 @@ mod flight;
 mod lane;
 mod pattern;
 mod read;
+mod together;
 mod vector;
 mod write;
 
 pub(super) use self::core::Core;
 pub use pattern::ReadMode;
+pub use together::{WritePieces, write_at_once};
 pub(super) use write::Upload;
 pub use write::Writer;
 

@@ -2,6 +2,7 @@
 
 mod fork;
 mod idle;
+mod live;
 mod pages;
 mod protocol;
 mod reads;

@@ -186,6 +186,10 @@ impl StoredFile {
                 self.told.push(String::from_utf8(query.args).unwrap());
                 Answer::Ok(Vec::new())
             }
+            Request::Truncate(truncate) => {
+                self.bytes.resize(truncate.size as usize, 0);
+                Answer::Ok(Vec::new())
+            }
             Request::Close(_) => {
                 self.is_closed = true;
                 Answer::Ok(Vec::new())
