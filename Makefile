@@ -35,7 +35,8 @@ build: need ## Builds the release binaries in target/release and the Python pack
 
 .PHONY: load
 load: need
-	@$(STEP) "load generators, compiled" cargo build --release --locked --package rfio-load --package head-load
+	@$(STEP) "load generators and the disk that forgets, compiled" \
+		cargo build --release --locked --package rfio-load --package head-load --package forget-fs
 
 # ---- use
 
@@ -70,6 +71,11 @@ test: build load need-test ## Runs every test.
 test-kill9: build need-test ## Kills the daemon 50 times at random under load.
 	@scripts/venv test blackbox
 	BP_KILLS=50 .venv/bin/python -m pytest -q -s tests/test_kill9.py
+
+.PHONY: test-power-cut
+test-power-cut: build load need-test ## Cuts the power 20 times at random under load.
+	@scripts/venv test blackbox
+	BP_CUTS=$${BP_CUTS:-20} .venv/bin/python -m pytest -q -s tests/test_forget_fs.py
 
 .PHONY: test-sim
 test-sim: ## Simulates a thousand random lives of a facility, and a year of pools on 200 servers.

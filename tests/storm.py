@@ -117,16 +117,18 @@ class Storm:
         self.counts: dict[str, int] = {}
         self._threads = [
             threading.Thread(target=self._work, args=(f"{kind.__name__}{n}", kind, self.seed * 100 + i), daemon=True)
-            for i, (n, kind) in enumerate(
-                [
-                    (0, self._write),
-                    (1, self._write),
-                    (2, self._write),
-                    (0, self._move),
-                    (0, self._read),
-                    (0, self._submit),
-                ]
-            )
+            for i, (n, kind) in enumerate(self._clients())
+        ]
+
+    def _clients(self) -> list[tuple[int, Callable[[random.Random, Path], bool]]]:
+        """List what each client does, with its number among those that do the same."""
+        return [
+            (0, self._write),
+            (1, self._write),
+            (2, self._write),
+            (0, self._move),
+            (0, self._read),
+            (0, self._submit),
         ]
 
     # Control

@@ -17,6 +17,10 @@ pub struct Request {
     pub node: u64,
     /// The thread that waits for the answer; 0 if there is none, or none that this process can see.
     pub pid: u32,
+    /// The user of that thread.
+    pub uid: u32,
+    /// The group of that thread.
+    pub gid: u32,
     body: Vec<u8>,
 }
 
@@ -28,8 +32,16 @@ impl Request {
         let length = fields.u32().ok()?;
         let opcode = fields.u32().ok()?;
         let (unique, node) = (fields.u64().ok()?, fields.u64().ok()?);
-        let (_uid, _gid, pid) = (fields.u32().ok()?, fields.u32().ok()?, fields.u32().ok()?);
-        (length as usize == message.len()).then(|| Self { opcode, unique, node, pid, body: body.to_vec() })
+        let (uid, gid, pid) = (fields.u32().ok()?, fields.u32().ok()?, fields.u32().ok()?);
+        (length as usize == message.len()).then(|| Self {
+            opcode,
+            unique,
+            node,
+            pid,
+            uid,
+            gid,
+            body: body.to_vec(),
+        })
     }
 
     /// What follows the head.
@@ -40,7 +52,7 @@ impl Request {
     /// A message as the kernel would send it.
     #[cfg(test)]
     pub fn of(opcode: u32, node: u64, body: &[u8]) -> Self {
-        Self { opcode, unique: 1, node, pid: 0, body: body.to_vec() }
+        Self { opcode, unique: 1, node, pid: 0, uid: 0, gid: 0, body: body.to_vec() }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{hold, manifest, tree};
 
 /// Arrows of `ARCHITECTURE.md`, in full: a crate and all crates of ours that it may use.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("base", &[]),
     ("wire", &["base", "share"]),
     ("socket", &["base"]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("fuzz-bodies", &["base", "batch", "client", "daemon", "disk", "ntuple", "wire"]),
     ("rfio-load", &["base", "wire", "socket"]),
     ("head-load", &["base", "wire", "head"]),
+    ("forget-fs", &["base", "fuse"]),
     ("tidy", &[]),
     ("fuse", &["base", "wire", "client", "share"]),
 ];
@@ -45,7 +46,20 @@ const THIRD_PARTY: [(&str, &[&str]); 7] = [
     ("ureq", &["client"]),
     (
         "rustix",
-        &["socket", "net", "client", "disk", "tape", "batch", "cli", "capi", "daemon", "fuse", "rfio-load"],
+        &[
+            "socket",
+            "net",
+            "client",
+            "disk",
+            "tape",
+            "batch",
+            "cli",
+            "capi",
+            "daemon",
+            "fuse",
+            "rfio-load",
+            "forget-fs",
+        ],
     ),
     ("maud", &["daemon"]),
 ];

@@ -47,7 +47,9 @@ pub(crate) fn manifests() -> Vec<Manifest> {
         .map(|entry| format!("crates/{}", entry.file_name().display()))
         .collect();
     directories.sort();
-    directories.extend(["bench/head-load", "bench/load", "fuzz/bodies", "python"].map(String::from));
+    directories.extend(
+        ["bench/head-load", "bench/load", "fuzz/bodies", "python", "tests/forget-fs"].map(String::from),
+    );
     directories.iter().map(|directory| Manifest::open(directory)).collect()
 }
 

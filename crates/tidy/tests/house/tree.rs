@@ -134,7 +134,7 @@ pub(crate) fn sources() -> Vec<Source> {
 fn no_dead_files() {
     let reached: Vec<_> = sources().into_iter().map(|source| source.path).collect();
     let mut files = files_below(&root().join("crates"), "rs");
-    files.extend(["python", "bench"].iter().flat_map(|home| files_below(&root().join(home), "rs")));
+    files.extend(["python", "bench", "tests"].iter().flat_map(|home| files_below(&root().join(home), "rs")));
     let dead = files.iter().map(|path| shown(path)).filter(|path| !reached.contains(path));
     hold("Every Rust file is reached from a target through `mod` lines.", dead.collect());
 }
