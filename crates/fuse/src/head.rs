@@ -4,7 +4,7 @@ use crate::{caller::Caller, errno::Refusal};
 use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use client::{Control, Stop};
 use rustix::{io::Errno, time::ClockId};
-use share::ClientId;
+use share::{ClientId, Incarnation};
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -29,6 +29,8 @@ pub(crate) struct Head {
     is_soft: bool,
     stop: Stop,
     client: AtomicU64,
+    /// The start of the head that has begun the session.
+    start: AtomicU64,
     /// When the renewal of the lease was sent that was answered last, and how long it holds.
     renewed: AtomicI64,
     lease: AtomicI64,
@@ -55,6 +57,7 @@ impl Head {
             is_soft,
             stop,
             client: AtomicU64::new(session.client.0),
+            start: AtomicU64::new(session.start.0),
             renewed: AtomicI64::new(sent),
             lease: AtomicI64::new(session.lease.0),
             is_silent: AtomicBool::new(false),
@@ -66,6 +69,11 @@ impl Head {
     /// The session.
     pub(crate) fn client(&self) -> ClientId {
         ClientId(self.client.load(Ordering::SeqCst))
+    }
+
+    /// The start of the head that has begun the session.
+    pub(crate) fn start(&self) -> Incarnation {
+        Incarnation(self.start.load(Ordering::SeqCst))
     }
 
     /// Whether the mount is to end.
@@ -170,6 +178,7 @@ impl Head {
             "the head had ended the session of this mount; what was not synced is lost"
         );
         self.lease.store(session.lease.0, Ordering::SeqCst);
+        self.start.store(session.start.0, Ordering::SeqCst);
         self.client.store(session.client.0, Ordering::SeqCst);
         self.renewed(sent);
         Ok(())

@@ -24,6 +24,7 @@ mod files;
 mod grants;
 mod head;
 pub mod kernel;
+mod leases;
 mod locks;
 mod mount;
 mod names;

@@ -1,23 +1,23 @@
-//! The session with the head: its lease is renewed, and grants are returned that the head asks back.
+//! The session with the head: its lease is renewed, grants are returned that the head asks back, and what is cached of names and
+//! attributes is forgotten before it changes.
 
 use crate::{
     head::{is_session_gone, now},
     mount::Mount,
 };
 use base::Millis;
+use share::{ClientId, Incarnation};
 use std::{
     collections::HashSet,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use wire::control::{NextRecalls, Recall};
+use wire::control::{NextRecalls, Recall, Recalls};
 
 /// How long the head may hold an answer back: a fourth of a lease.
 const RENEW: Millis = Millis::from_seconds(5);
 /// How long a head that does not answer is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long recalls that are worked on are waited for before the head is asked again.
-const WORK: Duration = Duration::from_secs(1);
 /// How long a recall is left alone whose grant has not arrived yet.
 const EARLY: Duration = Duration::from_millis(5);
 
@@ -25,7 +25,6 @@ const EARLY: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(crate) struct Recalling {
     files: Mutex<HashSet<Key>>,
-    done: Condvar,
 }
 
 type Key = (base::FileId, share::Generation);
@@ -38,15 +37,11 @@ impl Recalling {
 
     fn end(&self, recall: &Recall) {
         self.lock().remove(&(recall.file, recall.generation));
-        self.done.notify_all();
     }
 
-    /// Waits until one of them is done.
-    fn wait(&self) {
-        let files = self.lock();
-        let count = files.len();
-        let more = |files: &mut HashSet<Key>| count > 0 && files.len() >= count;
-        drop(self.done.wait_timeout_while(files, WORK, more));
+    /// All of them: the head need not tell them again.
+    fn all(&self) -> Vec<Recall> {
+        self.lock().iter().map(|&(file, generation)| Recall { file, generation }).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
@@ -54,25 +49,58 @@ impl Recalling {
     }
 }
 
-/// Renews the lease and returns grants until the mount ends.
+/// What the next question says.
+#[derive(Debug, Default)]
+struct Renewal {
+    client: ClientId,
+    round: u64,
+    /// The start of the head whose leases are used.
+    start: Incarnation,
+    /// Up to which number all was forgotten.
+    acknowledged: u64,
+}
+
+impl Renewal {
+    /// The next question. A new session has nothing cached; what belonged to the one before is forgotten.
+    fn next(&mut self, mount: &Mount) -> NextRecalls {
+        let client = mount.head.client();
+        if self.client != client {
+            mount.forget_all();
+            *self = Self { client, start: mount.head.start(), ..Self::default() };
+        }
+        self.round += 1;
+        let Self { round, start, acknowledged, .. } = *self;
+        NextRecalls { client, round, start, acknowledged, working: mount.recalling.all() }
+    }
+
+    /// Forgets what the head wants to be forgotten, before the lease counts as renewed by its answer.
+    fn take(&mut self, mount: &Mount, recalls: &Recalls, sent: i64) {
+        if recalls.must_forget || !mount.head.is_lease_valid() {
+            mount.forget_all();
+        } else if !recalls.invalidations.is_empty() {
+            mount.forget(&recalls.invalidations);
+        }
+        (self.start, self.acknowledged) = (recalls.start, recalls.number);
+        mount.head.renewed(sent);
+    }
+}
+
+/// Renews the lease until the mount ends. Nothing here waits for a request of this mount: such a request may wait for what is
+/// forgotten here.
 pub(crate) fn keep(mount: &Arc<Mount>) {
+    let mut renewal = Renewal::default();
     while !mount.head.stop().is_set() {
-        let (client, sent) = (mount.head.client(), now());
-        match mount.head.call_once(&NextRecalls { client }, RENEW) {
+        let (call, sent) = (renewal.next(mount), now());
+        match mount.head.call_once(&call, RENEW) {
             Ok(recalls) => {
-                mount.head.renewed(sent);
                 mount.head.note_answer();
-                let mut is_new = false;
+                renewal.take(mount, &recalls, sent);
                 for recall in recalls.recalls.iter().filter(|recall| mount.recalling.begin(recall)) {
-                    is_new = true;
-                    work(mount, client, recall);
-                }
-                if !is_new && !recalls.recalls.is_empty() {
-                    mount.recalling.wait();
+                    work(mount, call.client, recall);
                 }
             }
-            Err(failure) if is_session_gone(&failure, client) => {
-                if let Err(failure) = mount.head.begin_anew(client) {
+            Err(failure) if is_session_gone(&failure, call.client) => {
+                if let Err(failure) = mount.head.begin_anew(call.client) {
                     tracing::warn!(%failure, "no new session can be begun");
                     mount.head.stop().wait(PAUSE);
                 }
@@ -86,14 +114,12 @@ pub(crate) fn keep(mount: &Arc<Mount>) {
 }
 
 /// Has a thread return a grant. There is always one: those who wait for grants do not use these.
-fn work(mount: &Arc<Mount>, client: share::ClientId, recall: &Recall) {
+fn work(mount: &Arc<Mount>, client: ClientId, recall: &Recall) {
     let (own, recall) = (Arc::clone(mount), recall.clone());
     let missed = recall.clone();
     let job = move || {
-        if !own.recall(client, &recall) {
-            // The head repeats it.
-            own.head.stop().wait(EARLY);
-        }
+        // Its grant may still be on its way to the thread that has asked for it.
+        while !own.recall(client, &recall) && !own.head.stop().wait(EARLY) {}
         own.recalling.end(&recall);
     };
     if !mount.recallers.run(job) {

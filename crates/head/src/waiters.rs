@@ -41,6 +41,8 @@ pub(crate) enum Awaited {
     Hosts,
     /// What the session of a mount is to return.
     Mount(share::ClientId),
+    /// Leases of mounts on a node; of no node: what sessions have cached before the head started.
+    Leases(FileId),
     /// What disk servers are to do with live objects.
     LiveOrders,
 }

@@ -3,14 +3,14 @@
 mod support;
 
 use base::{Adler32, ByteRange, Checksums, Crc32c, ErrorKind, FileId, Millis, ObjectId};
-use share::{ClientId, Generation, LockMode, LockOwner, Mode, RequestId, Session};
+use share::{ClientId, Generation, Incarnation, LockMode, LockOwner, Mode, RequestId, Session};
 use sim::World;
 use support::{PARTITION, open_write, path, put, refusal, stat, state, world};
 use wire::control::{
     AskGrant, BeginLive, CloseMount, CloseNode, CommitNode, Disposition, Entry, EvictMount, FileState,
     GetMounts, GetNode, GrantAnswer, List, LiveFenced, LiveOrder, LiveSealed, LockKind, LookUp, MakeNode,
     MoveNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, OpenRead, OpenWrite, ReadGrant,
-    ReadLink, Recall, Remove, RemoveNode, Rename, ReturnGrant, SetLock, ShareGrant,
+    ReadLink, Recall, Remove, RemoveNode, Rename, ReturnGrant, SetLock, SetMode, ShareGrant,
 };
 
 const ROOT: FileId = FileId(1);
@@ -21,9 +21,10 @@ fn mount(world: &mut World) -> ClientId {
 
 fn make(world: &mut World, client: ClientId, name: &str) -> Entry {
     let (parent, name, kind) = (ROOT, name.to_owned(), NodeKind::File);
-    world
+    let made = world
         .user(MakeNode { client, parent, name, kind, mode: 0o644, is_opened: true, target: String::new() })
-        .expect("it can be made")
+        .expect("it can be made");
+    made.entry.expect("it was made")
 }
 
 fn open(world: &mut World, client: ClientId, file: FileId) {
@@ -54,8 +55,18 @@ fn give_back(world: &mut World, client: ClientId, file: FileId, generation: Gene
     world.user(ReturnGrant { client, file, generation }).expect("grants can be returned");
 }
 
+fn next_recalls(client: ClientId, start: Incarnation) -> NextRecalls {
+    NextRecalls { client, round: 0, start, acknowledged: u64::MAX, working: Vec::new() }
+}
+
 fn recalls(world: &mut World, client: ClientId) -> Vec<Recall> {
-    world.user(NextRecalls { client }).expect("it has a session").recalls
+    let start = Incarnation(world.starts().into());
+    world.user(next_recalls(client, start)).expect("it has a session").recalls
+}
+
+/// Sessions of mounts have said that they have forgotten what they had cached before a start of the head.
+fn have_forgotten(world: &mut World, clients: &[ClientId]) {
+    clients.iter().for_each(|client| drop(recalls(world, *client)));
 }
 
 fn orders(world: &mut World) -> Vec<LiveOrder> {
@@ -86,6 +97,14 @@ fn obey(world: &mut World) -> Vec<ObjectId> {
 
 fn sums() -> Checksums {
     Checksums { adler32: Adler32(1), crc32c: Crc32c(0) }
+}
+
+/// A door changes a file that a mount has cached: that has to forget it first.
+fn ask_to_forget(world: &mut World, file: &str, client: ClientId) {
+    let change = SetMode { path: path(file), mode: 0o600 };
+    assert_eq!(refusal(world.user(change.clone())), ErrorKind::Busy);
+    have_forgotten(world, &[client]);
+    world.user(change).expect("nobody has cached it");
 }
 
 #[test]
@@ -203,6 +222,7 @@ fn a_door_that_replaces_a_file_ends_its_grants() {
     let file = make(&mut world, client, "f").id;
     let grant = granted(&mut world, client, 1, file, Mode::Write);
     commit(&mut world, client, file, grant.generation, 5).unwrap();
+    ask_to_forget(&mut world, "/f", client);
     put(&mut world, "/f", 20);
     assert_eq!(state(&mut world, "/f"), FileState::Online);
     assert_eq!(refusal(commit(&mut world, client, file, grant.generation, 6)), ErrorKind::Locked);
@@ -237,7 +257,7 @@ fn a_silent_mount_is_evicted_when_it_is_in_the_way_and_not_before() {
     assert!(ask(&mut world, bob, 1, file, Mode::Write).grant.is_none(), "it is not fenced");
     obey(&mut world);
     assert_eq!(granted(&mut world, bob, 1, file, Mode::Write).size, 5);
-    assert_eq!(refusal(world.user(NextRecalls { client: ann })), ErrorKind::NotFound);
+    assert_eq!(refusal(world.user(next_recalls(ann, Incarnation(1)))), ErrorKind::NotFound);
 }
 
 #[test]
@@ -266,11 +286,12 @@ fn a_file_that_is_open_loses_its_name_only() {
     let mut world = world();
     let (ann, bob) = (mount(&mut world), mount(&mut world));
     let file = make(&mut world, ann, "f").id;
-    world.user(RemoveNode { client: bob, parent: ROOT, name: "f".into(), kind: NodeKind::File }).unwrap();
-    assert_eq!(
-        refusal(world.user(LookUp { client: bob, parent: ROOT, name: "f".into() })),
-        ErrorKind::NotFound
-    );
+    let remove = RemoveNode { client: bob, parent: ROOT, name: "f".into(), kind: NodeKind::File };
+    assert_eq!(refusal(world.user(remove.clone())), ErrorKind::Busy, "the other one has cached it");
+    have_forgotten(&mut world, &[ann]);
+    world.user(remove).unwrap();
+    let look = LookUp { client: bob, parent: ROOT, name: "f".into() };
+    assert!(world.user(look).unwrap().is_absent);
     assert_eq!(refusal(world.user(GetNode { client: bob, file })), ErrorKind::NotFound);
     let grant = granted(&mut world, ann, 1, file, Mode::Write);
     commit(&mut world, ann, file, grant.generation, 4).unwrap();
@@ -286,6 +307,8 @@ fn a_removed_file_that_nobody_has_open_is_gone_with_its_live_object() {
     let client = mount(&mut world);
     let file = make(&mut world, client, "f").id;
     world.user(CloseNode { client, file, is_write: true }).unwrap();
+    assert_eq!(refusal(world.user(Remove { path: path("/f") })), ErrorKind::Busy);
+    have_forgotten(&mut world, &[client]);
     world.user(Remove { path: path("/f") }).unwrap();
     world.advance(Millis::from_seconds(60));
     assert_eq!(orders(&mut world), []);
@@ -353,7 +376,7 @@ fn links_and_special_files_are_names_without_content() {
         is_opened: false,
         target: target.into(),
     };
-    let link = world.user(node("link", NodeKind::Link, "a/b")).unwrap();
+    let link = world.user(node("link", NodeKind::Link, "a/b")).unwrap().entry.unwrap();
     assert_eq!((link.kind, link.size, link.mode, link.state), (NodeKind::Link, 3, 0o777, None));
     world.user(node("pipe", NodeKind::Fifo, "")).unwrap();
     world.user(node("null", NodeKind::CharacterDevice, "1:3")).unwrap();
@@ -361,6 +384,7 @@ fn links_and_special_files_are_names_without_content() {
         assert_eq!(refusal(world.user(node("bad", kind, target))), ErrorKind::Invalid, "{kind:?} {target}");
     }
     world.crash();
+    have_forgotten(&mut world, &[client]);
     let target = world.user(ReadLink { client, file: link.id }).unwrap().target;
     assert_eq!(target, "a/b", "as before the restart");
     assert_eq!(refusal(world.user(OpenRead { path: path("/link") })), ErrorKind::Unsupported);
@@ -388,5 +412,5 @@ fn nobody_acts_for_the_mount_of_another_user() {
     assert_eq!(refusal(world.call(eve.clone(), CloseMount { client })), ErrorKind::Permission);
     assert_eq!(refusal(world.call(eve, EvictMount { client })), ErrorKind::Permission);
     world.user(EvictMount { client }).unwrap();
-    assert_eq!(refusal(world.user(NextRecalls { client })), ErrorKind::NotFound);
+    assert_eq!(refusal(world.user(next_recalls(client, Incarnation(1)))), ErrorKind::NotFound);
 }

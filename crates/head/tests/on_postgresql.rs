@@ -28,6 +28,8 @@ mod hosts;
 mod job_users;
 #[path = "jobs.rs"]
 mod jobs;
+#[path = "leases.rs"]
+mod leases;
 #[path = "mounts.rs"]
 mod mounts;
 #[path = "namespace.rs"]

@@ -11,6 +11,7 @@
 //!
 //! - [`FileGrants`]: the grants of one file, as the head keeps them. Start reading there.
 //! - [`Fences`]: what a disk server refuses for one object.
+//! - [`Leases`]: who may cache names and attributes, and who has to forget before they change.
 //! - [`FileLocks`]: who has locked which bytes of one file.
 //! - [`Session`]: a client as the head sees it: live, silent, or evicted.
 //!
@@ -20,11 +21,13 @@
 
 mod fences;
 mod grants;
+mod leases;
 mod locks;
 mod session;
 
 pub use fences::{Fence, Fences, Refusal};
 pub use grants::{Answer, Ended, FileGrants, Grant, Mode, ServerId, Stage};
+pub use leases::{InTheWay, Leases};
 pub use locks::{FileLocks, Lock, LockMode, LockOwner};
 pub use session::{Session, Standing};
 

@@ -120,8 +120,8 @@ pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
         mount.sync_unless_lost(caller, open)?;
         open.lock().modified = modified;
     }
-    let entry = mount.head.call(caller, |client| SetNode { client, ..call.clone() })?;
-    Ok(Answer::node(&shown(mount, &entry)))
+    let set = mount.head.call(caller, |client| SetNode { client, ..call.clone() })?;
+    Ok(Answer::node(&shown(mount, &set.entry.ok_or(Errno::NOENT)?)))
 }
 
 /// `access`, for the owner by the mode. Of others the head knows more than can be seen here: it refuses when something is done.

@@ -11,6 +11,7 @@ use crate::{
     kernel::{answers::Answer, request::Request},
     mount::Mount,
 };
+use base::Failure;
 use rustix::io::Errno;
 use wire::control::{Entry, LookUp, MakeNode, MoveNode, NodeKind, RemoveNode};
 
@@ -81,7 +82,7 @@ pub(super) fn make(
     NewNode { kind, mode, is_opened, target }: NewNode,
 ) -> Result<Entry, Refusal> {
     let (parent, name, mode) = (mount.file_id(parent), checked(name)?, mode & PERMISSION_BITS);
-    mount.head.call(caller, |client| MakeNode {
+    let made = mount.head.call(caller, |client| MakeNode {
         client,
         parent,
         name: name.clone(),
@@ -89,7 +90,8 @@ pub(super) fn make(
         mode,
         is_opened,
         target: target.clone(),
-    })
+    })?;
+    made.entry.ok_or_else(|| Failure::internal("the head does not say what it has made").into())
 }
 
 pub(super) fn remove(mount: &Mount, caller: &Caller, request: &Request, kind: NodeKind) -> Outcome {

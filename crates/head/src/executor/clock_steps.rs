@@ -35,6 +35,7 @@ impl Core {
         let what = format!("the head's clock stepped by {} s", by.as_seconds_f64());
         self.say(now, EventType::ClockSet, host, what);
         self.live.shift(by);
+        self.store.leases().shift(by);
         self.progress.shift(by);
     }
 }
@@ -56,6 +57,7 @@ impl Live {
         self.surveys_due.values_mut().for_each(move_on);
         self.cut_off.values_mut().for_each(move_on);
         self.maintenance.forget_times();
+        self.share.shift(by);
     }
 }
 

@@ -156,6 +156,8 @@ pub struct Core {
     hints: RefCell<WaitHints>,
     /// Counts what was announced.
     pub(crate) announcements: u64,
+    /// The last call was undone, because mounts have to forget first what it changes.
+    is_put_off: bool,
     touched: [bool; Topic::ALL.len()],
 }
 
@@ -177,6 +179,7 @@ impl Core {
         let incarnation = store.next_incarnation()?;
         store.add_head_start(incarnation, now)?;
         store.commit()?;
+        share::expect_sessions(&store, now)?;
         let facility = store.facility()?;
         let namespace_version = store.namespace_version();
         let mut core = Self {
@@ -193,6 +196,7 @@ impl Core {
             explained: RefCell::default(),
             hints: RefCell::default(),
             announcements: 0,
+            is_put_off: false,
             touched: Default::default(),
         };
         if pool::is_sweep_due(&core)? {
@@ -236,7 +240,8 @@ impl Core {
         &self.facility
     }
 
-    /// Carries out a call alone and makes it durable: for simulation and tools. Daemons use [`crate::Head`].
+    /// Carries out a call alone and makes it durable: for simulation and tools. Daemons use [`crate::Head`], which makes a call
+    /// again that was put off; here it is refused as `Busy`.
     pub fn call<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
         self.store.begin();
         let reply = self.apply(context, call);
@@ -267,15 +272,34 @@ impl Core {
     /// Carries out a call inside an open group; a refused one leaves nothing behind.
     pub(crate) fn apply<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
         self.hints.take();
+        self.is_put_off = false;
         self.store.set_time(context.now);
         self.store.begin_call();
+        self.live.share.begin_call();
         let said = self.live.events.said_len();
-        let reply = call.apply(self, context);
+        let mut reply = call.apply(self, context);
+        if let Some(put_off) = self.store.take_put_off() {
+            reply = Err(share::put_off(self, &put_off));
+            self.is_put_off = true;
+        }
         if reply.is_err() {
             self.live.events.take_back(said);
         }
         self.store.end_call(reply.is_ok())?;
+        if reply.is_err() {
+            share::undone(self, context.now)?;
+        }
         reply
+    }
+
+    /// Whether a call may be undone because mounts have to forget first what it changes.
+    pub(crate) fn may_put_off(&self) -> bool {
+        !self.store.leases().is_idle()
+    }
+
+    /// Whether the last call was; it is to be made again.
+    pub(crate) fn take_put_off(&mut self) -> bool {
+        std::mem::take(&mut self.is_put_off)
     }
 
     /// When a partition was there last. The disk server in this process lives as long as the head does.

@@ -25,6 +25,8 @@ use tokio::{
 
 /// A waiting caller that finds the queue full comes again after this long: many are woken at once.
 const COME_AGAIN: Duration = Duration::from_millis(50);
+/// How long a call is put off at most: several leases of mounts that do not answer, one after the other.
+const PUT_OFF_MAX: Duration = Duration::from_secs(120);
 
 /// A call under way, with its type forgotten.
 pub(crate) trait Pending: Send {
@@ -37,11 +39,20 @@ pub(crate) trait Pending: Send {
     fn wake(&self) {}
 }
 
+/// What became of a call.
+enum Answered<C: Apply> {
+    Reply(C::Reply),
+    /// It was undone: mounts have to forget first what it changes. It is made again when they have.
+    PutOff(C, Arc<Waiter>),
+}
+
 struct Ask<C: Apply> {
     call: Option<C>,
     who: Principal,
-    result: Option<Result<C::Reply>>,
-    reply: oneshot::Sender<Result<C::Reply>>,
+    result: Option<Result<Answered<C>>>,
+    reply: oneshot::Sender<Result<Answered<C>>>,
+    /// Where it waits if it is put off.
+    waiters: Arc<Waiters>,
     /// Dropped after the answer is there.
     caller: Option<Caller>,
     /// Waits if the reply is pending.
@@ -65,8 +76,14 @@ impl<C: Apply> Pending for Ask<C> {
     fn apply(&mut self, core: &mut Core, now: Timestamp) {
         let context = Context { who: self.who.clone(), now };
         let begun = self.waiter.as_ref().map(|_| std::time::Instant::now());
-        self.result = self.call.take().map(|call| core.apply(&context, call));
-        let is_pending = matches!(&self.result, Some(Ok(reply)) if C::is_pending(reply));
+        let again = self.call.as_ref().filter(|_| core.may_put_off()).cloned();
+        self.result = self.call.take().map(|call| core.apply(&context, call).map(Answered::Reply));
+        if let (true, Some(call)) = (core.take_put_off(), again) {
+            let (hints, waiter) = (core.take_hints(), Waiter::new(&self.waiters));
+            waiter.enter(hints.awaited, hints.look_again, Duration::ZERO);
+            self.result = Some(Ok(Answered::PutOff(call, waiter)));
+        }
+        let is_pending = matches!(&self.result, Some(Ok(Answered::Reply(reply))) if C::is_pending(reply));
         if let (Some(waiter), Some(begun), true) = (&self.waiter, begun, is_pending) {
             let hints = core.take_hints();
             waiter.enter(hints.awaited, hints.look_again, begun.elapsed());
@@ -148,25 +165,74 @@ impl Head {
             who: who.clone(),
             result: None,
             reply,
+            waiters: Arc::clone(&self.watched.waiters),
             caller,
             waiter: None,
         }));
-        loop {
+        let answered = loop {
             self.executor.serve();
-            if let Some(reply) = answered(&mut answer) {
-                return Some(reply);
+            if let Some(answered) = answered(&mut answer) {
+                break answered;
             }
             thread::park();
-            if let Some(reply) = answered(&mut answer) {
-                return Some(reply);
+            if let Some(answered) = answered(&mut answer) {
+                break answered;
             }
+        };
+        match answered {
+            Ok(Answered::Reply(reply)) => Some(Ok(reply)),
+            Err(failure) => Some(Err(failure)),
+            // This thread is for what is quick.
+            Ok(Answered::PutOff(..)) => None,
         }
     }
 
     /// Makes a call and waits until its effect is durable.
     pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
-        let answer = self.ask(who, call, None)?;
-        answer.await.map_err(|_| stopped())?
+        let asked = self.ask(who, call, None)?;
+        self.carry_out(who, asked, None).await
+    }
+
+    /// Waits for an answer. A call that was put off is made again when mounts have forgotten what it changes.
+    async fn carry_out<C: Apply>(
+        &self,
+        who: &Principal,
+        mut asked: oneshot::Receiver<Result<Answered<C>>>,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<C::Reply> {
+        let deadline = Instant::now() + PUT_OFF_MAX;
+        loop {
+            let (call, put_off) = match asked.await.map_err(|_| stopped())?? {
+                Answered::Reply(reply) => return Ok(reply),
+                Answered::PutOff(call, waiter) => (call, waiter),
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Failure::busy("mounts have not forgotten in time what this changes")
+                    .hint("try again; `bp lease` shows the mounts"));
+            }
+            // When the wait is over the call is made all the same: a lease may be over then.
+            let _ = timeout(left.min(put_off.pause().at_most), put_off.woken()).await;
+            asked = self.ask_again(who, call, waiter, deadline).await?;
+        }
+    }
+
+    /// Puts a call in the queue again. So many may be woken at once that not all find a place.
+    async fn ask_again<C: Apply>(
+        &self,
+        who: &Principal,
+        call: C,
+        waiter: Option<&Arc<Waiter>>,
+        deadline: Instant,
+    ) -> Result<oneshot::Receiver<Result<Answered<C>>>> {
+        loop {
+            match self.ask(who, call.clone(), waiter.cloned()) {
+                Err(failure) if failure.kind == ErrorKind::Busy && Instant::now() < deadline => {
+                    sleep(COME_AGAIN).await;
+                }
+                asked => return asked,
+            }
+        }
     }
 
     /// Puts a call in the queue.
@@ -175,9 +241,11 @@ impl Head {
         who: &Principal,
         call: C,
         waiter: Option<Arc<Waiter>>,
-    ) -> Result<oneshot::Receiver<Result<C::Reply>>> {
+    ) -> Result<oneshot::Receiver<Result<Answered<C>>>> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply, caller: None, waiter };
+        let waiters = Arc::clone(&self.watched.waiters);
+        let ask =
+            Ask { call: Some(call), who: who.clone(), result: None, reply, waiters, caller: None, waiter };
         self.enqueue_for_thread(Box::new(ask))?;
         Ok(answer)
     }
@@ -211,24 +279,16 @@ impl Head {
         let deadline = Instant::now() + Duration::from_millis(wait.0.unsigned_abs());
         let waiter = Waiter::new(&self.watched.waiters);
         let mut changes = self.watch(C::TOPIC);
-        let mut answer = self.ask(who, call.clone(), Some(Arc::clone(&waiter)))?;
+        let mut asked = self.ask(who, call.clone(), Some(Arc::clone(&waiter)))?;
         loop {
-            let reply = answer.await.map_err(|_| stopped())??;
+            let reply = self.carry_out(who, asked, Some(&waiter)).await?;
             if !C::is_pending(&reply) || is_news(&reply) || Instant::now() >= deadline {
                 return Ok(reply);
             }
             drop(reply);
             self.rest(&waiter, &mut changes, deadline).await;
             changes.borrow_and_update();
-            answer = loop {
-                match self.ask(who, call.clone(), Some(Arc::clone(&waiter))) {
-                    // So many are woken at once that not all find a place in the queue.
-                    Err(failure) if failure.kind == ErrorKind::Busy && Instant::now() < deadline => {
-                        sleep(COME_AGAIN).await;
-                    }
-                    asked => break asked?,
-                }
-            };
+            asked = self.ask_again(who, call.clone(), Some(&waiter), deadline).await?;
         }
     }
 

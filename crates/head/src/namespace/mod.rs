@@ -227,6 +227,8 @@ pub(crate) fn remove_file(
 ) -> Result<Removed> {
     let parent = resolve_parent(core, &context.who, path)?;
     require(core, &context.who, &parent, Right::Write, path)?;
+    // Here, so that nothing else is done yet if mounts have to forget it first.
+    core.store.require_forgotten(&[parent.id, node.id])?;
     let pins = core.store.pins(node.id, context.now)?;
     if let Some(job) = pins.iter().find(|holder| holder.starts_with("job ")) {
         return Err(Failure::busy(format!("{path} is an input of {job}"))

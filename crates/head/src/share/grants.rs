@@ -1,13 +1,13 @@
 //! Grants: who may write to a file, or cache what was read of it.
 
-use super::{has_writer, live, put, reach, session, sessions, shared_file};
+use super::{has_writer, leases, live, put, reach, session, sessions, shared_file};
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
     executor::core::CapFor,
     pool::{require_size, source},
     share::opens::shown_path,
-    store::{Node, Replica, ReplicaState, SharedFile},
+    store::{Node, PutOff, Replica, ReplicaState, SharedFile},
     tape,
     waiters::Awaited,
 };
@@ -38,6 +38,11 @@ impl Apply for AskGrant {
         if let Some(waits) = live::not_on_disk(core, context, (&node, &path), &shared)? {
             return wait(core, self.file, waits, None);
         }
+        if let Some(put_off) = leases_of_others(core, &self) {
+            leases::await_leases(core, &put_off);
+            let waits = format!("{path}: mount {} has to forget its size and time", put_off.client);
+            return wait(core, self.file, waits, next);
+        }
         let asked = (self.client, self.request);
         match shared.grants.ask(asked, (self.mode, ALL), &BTreeSet::from([SERVER])) {
             Answer::Wait(_) => {
@@ -50,6 +55,7 @@ impl Apply for AskGrant {
                     live::begin(core, context, (&node, &path), &mut shared)?;
                     // Doors have kept that this file can be read as it is.
                     core.store.set_visible();
+                    core.store.leases().changed(self.file);
                 }
                 put(core, self.file, &shared, context.now)?;
                 let layout = layout(core, (&node, &path), &shared, (self.mode, generation), context.now)?;
@@ -58,6 +64,12 @@ impl Apply for AskGrant {
             }
         }
     }
+}
+
+/// Who may not cache size and time of a file any more, because somebody is going to write to it. Who writes already has had them
+/// forget.
+fn leases_of_others(core: &Core, ask: &AskGrant) -> Option<PutOff> {
+    (ask.mode == Mode::Write).then(|| core.store.ask_back(&[ask.file])).flatten()
 }
 
 fn wait(core: &Core, file: FileId, waits: String, next: Option<base::Millis>) -> Result<GrantAnswer> {
@@ -119,6 +131,7 @@ impl Apply for CommitNode {
         session(core, context, self.client)?;
         let shared = shared_file(core, self.file)?;
         require_held(&shared, (self.file, self.client, self.generation))?;
+        core.store.set_granted(self.file);
         require_size(&format!("file {}", self.file), self.size)?;
         let node = core.store.node(self.file)?;
         let node = node.ok_or_else(|| Failure::not_found(format!("file {} no longer exists", self.file)))?;

@@ -9,6 +9,7 @@
 
 mod attributes;
 mod grants;
+mod leases;
 mod live;
 mod locks;
 mod nodes;
@@ -16,6 +17,7 @@ mod opens;
 mod sessions;
 mod status;
 
+pub(crate) use leases::{expect_sessions, put_off, undone};
 pub(crate) use live::{being_written, content_replaced, live_waits, settle_for_door};
 pub(crate) use opens::keep_for_opens;
 
@@ -37,8 +39,9 @@ use std::{
 pub(crate) struct ShareLive {
     /// The rows were read since the start.
     is_loaded: bool,
-    /// When each session renewed its lease last. Those that are not here have not done so since the start.
-    renewed: BTreeMap<ClientId, Timestamp>,
+    /// When each session renewed its lease last, and by which of its calls. Those that are not here have not done so since the
+    /// start.
+    renewed: BTreeMap<ClientId, (u64, Timestamp)>,
     /// Grants that were asked back, perhaps some that are over.
     recalls: BTreeMap<ClientId, BTreeSet<(FileId, Generation)>>,
     /// Files with live objects, by object.
@@ -49,6 +52,10 @@ pub(crate) struct ShareLive {
     quiet: BTreeMap<FileId, Timestamp>,
     /// Files that are to be sealed at once: somebody waits for that.
     hasty: BTreeSet<FileId>,
+    /// Files with a grant to write, or one that is not fenced yet.
+    written: BTreeSet<FileId>,
+    /// Files whose rows the call under way has written.
+    put: Vec<FileId>,
 }
 
 /// Rows that are read at once at the start.
@@ -89,6 +96,11 @@ fn note_recalls(core: &mut Core, file: FileId, shared: &SharedFile) {
 fn note_live(core: &mut Core, file: FileId, shared: &SharedFile, now: Timestamp) {
     let index = &mut core.live.share;
     index.fencing.remove(&file);
+    if is_written(shared) {
+        index.written.insert(file);
+    } else {
+        index.written.remove(&file);
+    }
     let Some(live) = &shared.live else {
         index.quiet.remove(&file);
         return;
@@ -118,6 +130,7 @@ fn has_writer(shared: &SharedFile) -> bool {
 /// The session of whoever calls.
 fn session(core: &mut Core, context: &Context, client: ClientId) -> Result<MountRow> {
     load(core, context.now)?;
+    core.store.set_session(client);
     let mounts = core.store.mounts()?;
     let row = mounts.get(&client).ok_or_else(|| {
         Failure::not_found(format!("mount {client} has no session"))
@@ -132,7 +145,7 @@ fn session(core: &mut Core, context: &Context, client: ClientId) -> Result<Mount
 /// How a session stands. Of one that was not heard since the start of the head the time counts from there.
 fn standing(core: &Core, client: ClientId) -> Session {
     let since = core.live.since;
-    let renewed = core.live.share.renewed.get(&client).copied().unwrap_or(since);
+    let renewed = core.live.share.renewed.get(&client).map_or(since, |(_, at)| *at);
     Session { renewed, is_evicted: false }
 }
 
@@ -144,6 +157,7 @@ fn shared_file(core: &Core, file: FileId) -> Result<SharedFile> {
 /// Writes what mounts do with a file, and has those told who have to do something.
 fn put(core: &mut Core, file: FileId, shared: &SharedFile, now: Timestamp) -> Result<()> {
     core.store.put_shared_file(file, shared)?;
+    core.live.share.put.push(file);
     note_recalls(core, file, shared);
     note_live(core, file, shared, now);
     Ok(())

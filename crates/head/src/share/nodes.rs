@@ -1,16 +1,16 @@
 //! Names as mounts ask for them: by the number of a directory, which stays when it is renamed.
 
-use super::{grants::recall_writers, live, opens::note_open, put, reach, session};
+use super::{grants::recall_writers, leases, live, opens::note_open, put, reach, session};
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
-    namespace::{Right, find, insert, path_of, require, resolve, resolve_parent},
+    namespace::{Right, find, insert, make_directory, path_of, require, resolve_parent},
     store::{Node, SharedFile},
 };
 use ::share::ClientId;
-use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use base::{ErrorKind, Failure, FileId, FilePath, Millis, Result};
 use wire::control::{
-    Done, Entry, GetNode, LinkTarget, List, ListNode, Listing, LookUp, MakeNode, Mkdir, MountedNode,
+    Done, Entry, GetNode, LinkTarget, List, ListNode, Listing, LookUp, MakeNode, MountedNames, MountedNode,
     MoveNode, NodeKind, ReadLink, Remove, RemoveDirectory, RemoveNode, Rename, SetMode, SetNode, SetOwner,
     SetTime,
 };
@@ -32,16 +32,41 @@ fn path_in(
 
 /// What a mount is shown of a node, once what other mounts have written to it is committed.
 fn shown(core: &mut Core, context: &Context, client: ClientId, file: FileId) -> Result<MountedNode> {
-    let is_committed = recall_writers(core, (file, client), context)?;
-    let node = core.store.node(file)?.filter(|_| is_committed);
-    Ok(MountedNode { entry: node.map(|node| node.entry()) })
+    if !recall_writers(core, (file, client), context)? {
+        return Ok(MountedNode::default());
+    }
+    let node = core.store.node(file)?;
+    let node = node.ok_or_else(|| Failure::not_found(format!("file {file} no longer exists")))?;
+    leased(core, context, client, &node)
+}
+
+/// A node with a lease on it.
+fn leased(core: &Core, context: &Context, client: ClientId, node: &Node) -> Result<MountedNode> {
+    let lease = leases::give(core, client, node, context.now)?;
+    Ok(MountedNode { entry: Some(node.entry()), lease, ..MountedNode::default() })
+}
+
+/// What was made or changed, as it is now.
+fn changed(core: &Core, context: &Context, client: ClientId, node: &Node) -> Result<MountedNode> {
+    let now = core.store.node(node.id)?;
+    leased(core, context, client, now.as_deref().unwrap_or(node))
+}
+
+/// What was made in a directory.
+fn made_in(core: &Core, context: &Context, client: ClientId, node: &Node) -> Result<MountedNode> {
+    let names_lease = leases::give_known(core, client, node.parent, context.now);
+    Ok(MountedNode { names_lease, ..changed(core, context, client, node)? })
 }
 
 impl Apply for LookUp {
     fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNode> {
         let path = path_in(core, context, self.client, (self.parent, &self.name))?;
-        let node = resolve(core, &context.who, &path)?;
-        shown(core, context, self.client, node.id)
+        let node = find(core, &context.who, &path)?;
+        let names_lease = leases::give_known(core, self.client, self.parent, context.now);
+        let Some(node) = node else {
+            return Ok(MountedNode { is_absent: true, names_lease, ..MountedNode::default() });
+        };
+        Ok(MountedNode { names_lease, ..shown(core, context, self.client, node.id)? })
     }
 }
 
@@ -54,18 +79,50 @@ impl Apply for GetNode {
 }
 
 impl Apply for ListNode {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Listing> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNames> {
         session(core, context, self.client)?;
-        reach(core, context, self.client, self.directory)?;
-        List { path: path_of(core, self.directory)?, after: self.after }.apply(core, context)
+        let directory = reach(core, context, self.client, self.directory)?;
+        let path = path_of(core, self.directory)?;
+        let list = List { path: path.clone(), after: self.after };
+        let Listing { entries, is_partial } = list.apply(core, context)?;
+        let mut names = MountedNames {
+            entries,
+            is_partial,
+            names_lease: Millis(0),
+            lease: Millis(0),
+            not_leased: Vec::new(),
+        };
+        // Who may list names, but not look one up, is told no more.
+        if require(core, &context.who, &directory, Right::Search, &path).is_ok() {
+            lease_names(core, context, (self.client, self.directory), &mut names);
+        }
+        Ok(names)
+    }
+}
+
+/// Gives leases on what is listed.
+fn lease_names(
+    core: &Core,
+    context: &Context,
+    (client, directory): (ClientId, FileId),
+    names: &mut MountedNames,
+) {
+    names.names_lease = leases::give_known(core, client, directory, context.now);
+    names.lease = ::share::Leases::SPAN;
+    for Entry { id, .. } in &names.entries {
+        let is_written = core.live.share.written.contains(id);
+        if is_written || leases::give_known(core, client, *id, context.now) == Millis(0) {
+            names.not_leased.push(*id);
+        }
     }
 }
 
 impl Apply for MakeNode {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNode> {
         let path = path_in(core, context, self.client, (self.parent, &self.name))?;
         if self.kind == NodeKind::Directory {
-            return Mkdir { path, mode: self.mode, parents: false }.apply(core, context);
+            let node = make_directory(core, context, &path, self.mode, false)?;
+            return made_in(core, context, self.client, &node);
         }
         let parent = resolve_parent(core, &context.who, &path)?;
         require(core, &context.who, &parent, Right::Search, &path)?;
@@ -74,7 +131,8 @@ impl Apply for MakeNode {
         }
         let node = insert(core, context, &parent, &path, self.kind, self.mode)?;
         if !node.is_file() {
-            return made_special(core, &node, self.kind, &self.target);
+            make_special(core, &node, self.kind, &self.target)?;
+            return made_in(core, context, self.client, &node);
         }
         let mut made = live::place(core, (&node, None), context)?;
         made.is_committed = true;
@@ -85,7 +143,7 @@ impl Apply for MakeNode {
             note_open(&mut shared, self.client, true);
         }
         put(core, node.id, &shared, context.now)?;
-        Ok(core.store.node(node.id)?.map_or_else(|| node.entry(), |node| node.entry()))
+        made_in(core, context, self.client, &node)
     }
 }
 
@@ -93,7 +151,7 @@ impl Apply for MakeNode {
 const TARGET_BYTES_MAX: usize = 4095;
 
 /// Gives a new link or special file what it stands for.
-fn made_special(core: &mut Core, node: &Node, kind: NodeKind, target: &str) -> Result<Entry> {
+fn make_special(core: &mut Core, node: &Node, kind: NodeKind, target: &str) -> Result<()> {
     let has_target = matches!(kind, NodeKind::Link | NodeKind::BlockDevice | NodeKind::CharacterDevice);
     if target.len() > TARGET_BYTES_MAX || has_target == target.is_empty() {
         let what = format!("a {} whose target has {} bytes", kind.as_str(), target.len());
@@ -104,7 +162,7 @@ fn made_special(core: &mut Core, node: &Node, kind: NodeKind, target: &str) -> R
     if has_target {
         core.store.set_link(node.id, target)?;
     }
-    Ok(core.store.node(node.id)?.map_or_else(|| node.entry(), |node| node.entry()))
+    Ok(())
 }
 
 impl Apply for ReadLink {
@@ -135,14 +193,12 @@ impl Apply for MoveNode {
 }
 
 impl Apply for SetNode {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNode> {
         session(core, context, self.client)?;
         let node = reach(core, context, self.client, self.file)?;
-        let entry =
-            |core: &Core| Ok(core.store.node(self.file)?.map_or_else(|| node.entry(), |node| node.entry()));
         if node.is_in_trash() {
             // Nobody can see what it would change.
-            return entry(core);
+            return changed(core, context, self.client, &node);
         }
         let path = path_of(core, self.file)?;
         if self.owner.is_some() || self.group.is_some() {
@@ -155,6 +211,6 @@ impl Apply for SetNode {
         if let Some(modified) = self.modified {
             SetTime { path, modified }.apply(core, context)?;
         }
-        entry(core)
+        changed(core, context, self.client, &node)
     }
 }

@@ -1,8 +1,8 @@
 //! Sessions of mounts: how they begin, renew their leases, and end.
 
-use super::{load, put, session, shared_file, standing};
+use super::{leases, load, put, session, shared_file, standing};
 use crate::{Apply, Context, Core, namespace::resolve, share::opens, store::MountRow, waiters::Awaited};
-use ::share::{ClientId, Mode, Session, Stage};
+use ::share::{ClientId, Incarnation, Mode, Session, Stage};
 use base::{ErrorKind, Failure, FileId, Millis, Result, Timestamp};
 use tracing::{info, warn};
 use wire::control::{CloseMount, Done, EvictMount, MountSession, NextRecalls, OpenMount, Recall, Recalls};
@@ -29,9 +29,11 @@ impl Apply for OpenMount {
         let row =
             MountRow { user: context.who.name.clone(), host: self.host, path: self.path, since: context.now };
         let client = core.store.add_mount(&row)?;
-        core.live.share.renewed.insert(client, context.now);
+        core.live.share.renewed.insert(client, (0, context.now));
+        core.store.leases().begin(client, context.now, true);
         info!(mount = %client, user = row.user, host = row.host, path = %row.path, "the directory was mounted");
-        Ok(MountSession { client, root: node.entry(), lease: Session::LEASE })
+        let start = Incarnation(core.facility.incarnation);
+        Ok(MountSession { client, root: node.entry(), lease: Session::LEASE, start })
     }
 }
 
@@ -61,11 +63,15 @@ impl Apply for EvictMount {
 impl Apply for NextRecalls {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Recalls> {
         session(core, context, self.client)?;
-        core.live.share.renewed.insert(self.client, context.now);
+        renew(core, &self, context.now);
         core.awaits(Awaited::Mount(self.client));
         let asked = core.live.share.recalls.remove(&self.client).unwrap_or_default();
         let mut recalls = Vec::new();
         for (file, generation) in asked {
+            if self.working.contains(&Recall { file, generation }) {
+                core.live.share.recalls.entry(self.client).or_default().insert((file, generation));
+                continue;
+            }
             let shared = shared_file(core, file)?;
             let mut grants = shared.grants.grants().iter();
             if grants.any(|grant| grant.generation == generation && grant.stage == Stage::Recalled) {
@@ -73,7 +79,25 @@ impl Apply for NextRecalls {
                 recalls.push(Recall { file, generation });
             }
         }
-        Ok(Recalls { recalls })
+        let (number, invalidations) = core.store.leases().asked(self.client);
+        let start = Incarnation(core.facility.incarnation);
+        Ok(Recalls { recalls, invalidations, number, start, must_forget: self.start != start })
+    }
+}
+
+/// Renews the lease of a session. A call that is held back is looked at again and again: it was received once.
+fn renew(core: &mut Core, call: &NextRecalls, now: Timestamp) {
+    let client = call.client;
+    let before = core.live.share.renewed.get(&client).map(|(round, _)| *round);
+    if before.is_none_or(|round| call.round == 0 || round != call.round) {
+        core.live.share.renewed.insert(client, (call.round, now));
+        let dropped = core.store.leases().renew(client, now);
+        leases::ended(core, dropped);
+    }
+    if call.start == Incarnation(core.facility.incarnation) {
+        leases::confirm(core, client, now);
+        let forgotten = core.store.leases().acknowledge(client, call.acknowledged);
+        leases::ended(core, forgotten);
     }
 }
 
@@ -102,6 +126,11 @@ fn end(core: &mut Core, client: ClientId, is_cache_gone: bool, context: &Context
     core.store.delete_mount(client)?;
     core.store.note_changed(Awaited::Mount(client));
     core.live.share.recalls.remove(&client);
+    if is_cache_gone {
+        leases::forget(core, client);
+    } else {
+        core.store.leases().end(client);
+    }
     info!(mount = %client, "the session of the mount has ended");
     Ok(())
 }

@@ -41,6 +41,12 @@ pub enum StoreError {
         /// Here.
         known: usize,
     },
+    /// Mounts have cached what a call would change. The call is undone and made again.
+    #[error("mount {client} has not said yet that it has forgotten what this changes")]
+    Leased {
+        /// Which mount.
+        client: share::ClientId,
+    },
     /// The engine gave the group up by itself, as it does on a full disk.
     #[error("catalogue: the group of changes was rolled back by the engine")]
     RolledBack,
@@ -92,6 +98,9 @@ impl From<StoreError> for Failure {
             StoreError::Unstarted { .. } => (ErrorKind::Io, "look at the limits of the daemon"),
             StoreError::Damaged { .. } => (ErrorKind::Corrupt, "restore the catalogue from its backup"),
             StoreError::RolledBack => (ErrorKind::Io, "look at the disk that holds the catalogue"),
+            StoreError::Leased { .. } => {
+                (ErrorKind::Busy, "try again in a moment; `bp lease` shows the mount")
+            }
             StoreError::Newer { .. } => (ErrorKind::Unsupported, "use the newer release"),
         };
         Self::new(kind, error.to_string()).hint(hint)

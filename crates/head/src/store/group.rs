@@ -91,6 +91,7 @@ impl Store {
         debug_assert_eq!(self.wanted.get(), Depth::Group);
         self.wanted.set(Depth::Call);
         self.pending.get_mut().begin_call();
+        self.begin_call_leases();
         self.active.get_mut().begin_call();
     }
 
@@ -106,7 +107,9 @@ impl Store {
     /// Ends the call: keeps its changes or drops them.
     pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
         self.wanted.set(Depth::Group);
-        if !keep {
+        if keep {
+            self.end_call_leases();
+        } else {
             // What was derived from its changes does not hold.
             self.changes.set(self.changes.get() + 1);
             self.undo_active();

@@ -8,6 +8,7 @@ mod cache;
 mod engine;
 mod error;
 mod group;
+mod leases;
 mod query;
 mod rows;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use engine::leadership::{ActiveHead, HeadAddress, Watch};
 use engine::{Engine, Row};
 pub use error::{StoreError, StoreResult};
 use group::Depth;
+pub(crate) use leases::PutOff;
 use query::{document, json, maybe_document, word};
 pub use rows::facility::catalogue::Catalogue;
 #[cfg(test)]
@@ -102,6 +104,8 @@ pub struct Store {
     mounts: CachedTable<rows::share::MountTable>,
     fair_share: CachedTable<FairShare>,
     queues: CachedTable<QueueTable>,
+    /// What mounts may cache.
+    leases: leases::LeaseCell,
     /// Time in which usage of batch counts half.
     half_life: Cell<Millis>,
     /// Jobs that are not over, if somebody asked for them.
@@ -205,6 +209,7 @@ impl Store {
             mounts: CachedTable::default(),
             fair_share: CachedTable::default(),
             queues: CachedTable::default(),
+            leases: leases::LeaseCell::default(),
             half_life: Cell::new(rows::fair_share::HALF_LIFE),
             active: ActiveCell::default(),
             is_active_stale: Cell::new(false),

@@ -114,20 +114,20 @@ macro_rules! for_each_call {
             OpenMount => MountSession, "open_mount", People, Head, Changes, ["path", "host"];
             CloseMount => Done, "close_mount", People, Head, Changes, ["client"];
             NextRecalls => Recalls, "next_recalls", People, Head, Reads, ["client"],
-                pending |reply| reply.recalls.is_empty();
+                pending |reply| reply.is_empty();
             LookUp => MountedNode, "look_up", People, Head, Reads, ["parent", "name"],
-                pending |reply| reply.entry.is_none();
+                pending |reply| reply.is_pending();
             GetNode => MountedNode, "get_node", People, Head, Reads, ["file"],
-                pending |reply| reply.entry.is_none();
-            ListNode => Listing, "list_node", People, Head, Reads, ["directory"];
-            MakeNode => Entry, "make_node", People, Head, Changes, ["parent", "name"];
+                pending |reply| reply.is_pending();
+            ListNode => MountedNames, "list_node", People, Head, Reads, ["directory"];
+            MakeNode => MountedNode, "make_node", People, Head, Changes, ["parent", "name"];
             ReadLink => LinkTarget, "read_link", People, Head, Reads, ["file"];
             DescribeNode => FileInfo, "describe_node", People, Head, Reads, ["file"];
             GetNodeAttributes => Attributes, "get_node_attributes", People, Head, Reads, ["file"];
             SetNodeAttribute => Done, "set_node_attribute", People, Head, Changes, ["file"];
             RemoveNode => Done, "remove_node", People, Head, Changes, ["parent", "name"];
             MoveNode => Done, "move_node", People, Head, Changes, ["name", "to_name"];
-            SetNode => Entry, "set_node", People, Head, Changes, ["file", "mode"];
+            SetNode => MountedNode, "set_node", People, Head, Changes, ["file", "mode"];
             OpenNode => Done, "open_node", People, Head, Reads, ["file"];
             CloseNode => Done, "close_node", People, Head, Reads, ["file"];
             AskGrant => GrantAnswer, "ask_grant", People, Head, Reads, ["file"],

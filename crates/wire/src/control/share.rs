@@ -8,11 +8,11 @@ mod nodes;
 use crate::control::Entry;
 use base::{ByteRange, FileId, FilePath, Millis, ObjectId, Timestamp};
 pub use nodes::{
-    DescribeNode, GetNode, GetNodeAttributes, LinkTarget, ListNode, LookUp, MakeNode, MountedNode, MoveNode,
-    ReadLink, RemoveNode, SetNode, SetNodeAttribute,
+    DescribeNode, GetNode, GetNodeAttributes, LinkTarget, ListNode, LookUp, MakeNode, MountedNames,
+    MountedNode, MoveNode, ReadLink, RemoveNode, SetNode, SetNodeAttribute,
 };
 use serde::{Deserialize, Serialize};
-use share::{ClientId, Generation, LockMode, LockOwner, Mode, RequestId};
+use share::{ClientId, Generation, Incarnation, LockMode, LockOwner, Mode, RequestId};
 use std::fmt;
 
 /// Begins the session of a mount. Its lease lasts until [`MountSession::lease`] after the last call of [`NextRecalls`].
@@ -33,6 +33,8 @@ pub struct MountSession {
     pub root: Entry,
     /// How long what was granted may be used after the last renewal was sent.
     pub lease: Millis,
+    /// Which start of the head this is.
+    pub start: Incarnation,
 }
 
 /// Ends a session: its grants, locks and opens end with it. It has written back what it had to.
@@ -42,11 +44,23 @@ pub struct CloseMount {
     pub client: ClientId,
 }
 
-/// Renews the lease of a session, and asks which grants are to be returned.
+/// Renews the lease of a session, and asks which grants are to be returned, and what is not to be cached any more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NextRecalls {
     /// The session.
     pub client: ClientId,
+    /// Its number of this call: one that is held back counts as received once.
+    #[serde(default)]
+    pub round: u64,
+    /// The start of the head whose leases on names and attributes it still uses.
+    #[serde(default)]
+    pub start: Incarnation,
+    /// It has forgotten all that it was asked to, up to [`Recalls::number`].
+    #[serde(default)]
+    pub acknowledged: u64,
+    /// Recalls that it works on: it need not be told of them.
+    #[serde(default)]
+    pub working: Vec<Recall>,
 }
 
 /// A grant that somebody else waits for, or that has lost its meaning.
@@ -58,11 +72,31 @@ pub struct Recall {
     pub generation: Generation,
 }
 
-/// Grants that are to be returned. Each is told until it is.
+/// Grants that are to be returned, and leases on names and attributes that end. Each is told until it is done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Recalls {
     /// In the order of their files.
     pub recalls: Vec<Recall>,
+    /// Nodes whose attributes and names are not to be cached any more.
+    #[serde(default)]
+    pub invalidations: Vec<FileId>,
+    /// The number of the last of them.
+    #[serde(default)]
+    pub number: u64,
+    /// Which start of the head this is.
+    #[serde(default)]
+    pub start: Incarnation,
+    /// The session has leases of another start, which this one does not know: it forgets them all, and says [`Self::start`] then.
+    #[serde(default)]
+    pub must_forget: bool,
+}
+
+impl Recalls {
+    /// Whether there is nothing to be done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.recalls.is_empty() && self.invalidations.is_empty() && !self.must_forget
+    }
 }
 
 /// Notes that a mount has a file open: it stays after its name is removed. Permissions are checked here, once.

@@ -1,15 +1,52 @@
 //! Names and attributes, as mounts ask for them.
 
 use crate::control::{AttributeChange, Entry, NodeKind};
-use base::{FileId, Timestamp};
+use base::{FileId, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use share::ClientId;
 
-/// A file or directory as a mount sees it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A file or directory as a mount sees it, and how long it may be cached: from when the call was sent, as long as the session
+/// renews its lease, and until the head asks to forget it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MountedNode {
-    /// What it is. Its size and time are those of its last commit. `None`: another client has to commit what it has written first.
+    /// What it is. Its size and time are those of its last commit. `None`: there is none of that name, or another client has to
+    /// commit what it has written first.
     pub entry: Option<Entry>,
+    /// There is none of that name.
+    #[serde(default)]
+    pub is_absent: bool,
+    /// The lease on its attributes; 0: none.
+    #[serde(default)]
+    pub lease: Millis,
+    /// The lease on the names of the directory that was asked; 0: none.
+    #[serde(default)]
+    pub names_lease: Millis,
+}
+
+impl MountedNode {
+    /// Whether the answer is still to come.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.entry.is_none() && !self.is_absent
+    }
+}
+
+/// Names of a directory with what they stand for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MountedNames {
+    /// In the order of their names.
+    pub entries: Vec<Entry>,
+    /// There are more: ask again after the last one.
+    pub is_partial: bool,
+    /// The lease on the names of the directory; 0: none.
+    #[serde(default)]
+    pub names_lease: Millis,
+    /// The lease on the attributes of the entries; 0: none.
+    #[serde(default)]
+    pub lease: Millis,
+    /// Entries without a lease: somebody writes to them, perhaps. Their size and time are to be asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_leased: Vec<FileId>,
 }
 
 /// Finds a name in a directory.
@@ -32,7 +69,7 @@ pub struct GetNode {
     pub file: FileId,
 }
 
-/// Lists a directory, as [`crate::control::List`] does.
+/// Lists a directory, as [`crate::control::List`] does, with leases on what is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ListNode {
     /// The session.

@@ -34,7 +34,7 @@ impl Doors {
             is_opened: true,
             target: String::new(),
         };
-        self.ask(make).unwrap().id
+        self.ask(make).unwrap().entry.unwrap().id
     }
 
     /// A grant, as soon as fences that are on their way allow it.

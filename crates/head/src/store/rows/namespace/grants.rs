@@ -45,6 +45,8 @@ impl Store {
 
     /// Adds a grant, or replaces that of the same subject.
     pub(crate) fn put_grant(&self, grant: &GrantRow) -> StoreResult<()> {
+        // Who may see names is no attribute, but mounts show them.
+        self.require_forgotten(&[grant.directory])?;
         self.grants.change();
         self.pending.borrow_mut().set_visible();
         let (subject, rights) = (grant.subject.to_string(), grant.rights.as_str());
@@ -57,6 +59,7 @@ impl Store {
 
     /// Takes a grant away.
     pub(crate) fn delete_grant(&self, directory: FileId, subject: &Subject) -> StoreResult<()> {
+        self.require_forgotten(&[directory])?;
         self.grants.change();
         self.pending.borrow_mut().set_visible();
         let sql = "DELETE FROM directory_grant WHERE directory = ?1 AND subject = ?2";
@@ -68,6 +71,7 @@ impl Store {
         if !self.grants()?.contains_key(&directory) {
             return Ok(());
         }
+        self.require_forgotten(&[directory])?;
         self.grants.change();
         self.run("DELETE FROM directory_grant WHERE directory = ?1", (directory.0,))
     }

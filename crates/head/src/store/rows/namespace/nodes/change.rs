@@ -21,6 +21,7 @@ impl Store {
     }
 
     fn replace(&self, id: FileId, before: Option<Arc<Node>>, now: Option<Node>) -> StoreResult<()> {
+        self.require_row_forgotten(before.as_deref(), now.as_ref())?;
         self.load_partitions()?;
         self.load_ledger()?;
         self.load_census()?;
