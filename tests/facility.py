@@ -399,9 +399,9 @@ class Facility:
         if self.is_up:
             # Shepherds outlive the daemon, on purpose; nobody wants their jobs after the test.
             jobs = [job["id"] for job in self.call("jobs", at_socket=True, active_only=True)["jobs"]]
-            # By its number an array is cancelled whole; what has ended meanwhile is no failure.
-            self.call("cancel_jobs", at_socket=True, jobs=[str(job) for job in jobs])
-            self.call("await_jobs", wait=DEADLINE, at_socket=True, ids=jobs)
+            # A selection of its number is a whole array; what has ended meanwhile is no failure.
+            self.call("cancel_jobs", at_socket=True, jobs=jobs)
+            self.call("await_jobs", wait=DEADLINE, at_socket=True, select=jobs)
             outcome = run(self.bin / "bp", "down", self.directory, check=False, deadline=150)
             if self.is_up and outcome.code != 0:
                 self.kill()

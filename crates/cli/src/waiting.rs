@@ -5,7 +5,7 @@ use crate::{
     progress,
     words::counted,
 };
-use base::{Failure, FilePath, JobId, Millis};
+use base::{Failure, FilePath, Millis};
 use client::control::WAIT_MAX;
 use indicatif::ProgressBar;
 use std::{
@@ -80,9 +80,8 @@ fn file_item(file: &PathOutcome) -> Item {
 }
 
 /// Waits until all jobs are over; returns how they are.
-pub(crate) fn jobs(context: &mut Context, ids: &[JobId], patience: Millis) -> Run<AwaitedJobs> {
-    let call = AwaitJobs { ids: ids.to_vec() };
-    wait(context, &call, patience, |jobs| Progress {
+pub(crate) fn jobs(context: &mut Context, call: &AwaitJobs, patience: Millis) -> Run<AwaitedJobs> {
+    wait(context, call, patience, |jobs| Progress {
         head: {
             let over = jobs.jobs.iter().filter(|job| job.state.is_over()).count();
             format!("{over} of {} over", counted(jobs.jobs.len() as u64, "job", "jobs"))

@@ -33,7 +33,7 @@ fn what_is_in_the_environment_of_a_job_is_nobody_elses_business() {
         jobs.remove(0).spec.environment.len()
     };
     assert_eq!((seen(&mut world, "ann"), seen(&mut world, "bob")), (1, 0));
-    let awaited = world.call(user("bob"), AwaitJobs { ids: vec![job] }).unwrap();
+    let awaited = world.call(user("bob"), AwaitJobs { ids: vec![job], ..AwaitJobs::default() }).unwrap();
     assert!(awaited.jobs[0].spec.environment.is_empty());
     let status = world.call(user("ann"), GetStatus {}).unwrap();
     assert!(status.jobs[0].spec.environment.is_empty(), "everybody on the host may see it");
@@ -476,13 +476,16 @@ fn waiting_ends_when_all_named_jobs_are_over() {
     let mut world = world();
     let ids: Vec<_> = (0..2).map(|_| submit_as(&mut world, "ada", 1)).collect();
     for run in started(&mut world) {
-        let reply = world.user(AwaitJobs { ids: ids.clone() }).unwrap();
+        let reply = world.user(AwaitJobs { ids: ids.clone(), ..AwaitJobs::default() }).unwrap();
         assert!(AwaitJobs::is_pending(&reply));
         end_run(&mut world, run, JobExit::Code(0));
     }
-    let reply = world.user(AwaitJobs { ids }).unwrap();
+    let reply = world.user(AwaitJobs { ids, ..AwaitJobs::default() }).unwrap();
     assert!(!AwaitJobs::is_pending(&reply));
-    assert_eq!(refusal(world.user(AwaitJobs { ids: vec![JobId(99)] })), ErrorKind::NotFound);
+    assert_eq!(
+        refusal(world.user(AwaitJobs { ids: vec![JobId(99)], ..AwaitJobs::default() })),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]

@@ -9,10 +9,10 @@ use head::Principal;
 use sim::World;
 use support::*;
 use wire::control::{
-    AddQueue, AlterJobs, AwaitJobs, CancelJobs, DependencyKind, GetQueues, HoldJobs, HoldKind, JobChange,
-    JobDependency, JobExit, JobOutcome, JobRun, JobSelection, JobSpec, JobStarted, JobState, Jobs, MoveJobs,
-    QueueKind, QueueResources, QueueSettings, ReleaseJobs, RemoveQueue, RerunJobs, Resources, SetRunLimit,
-    SignalJobs, Submit, Submitted, SwitchQueue, WaitCause,
+    AddQueue, AlterJobs, AwaitJobs, Call, CancelJobs, DependencyKind, GetQueues, HoldJobs, HoldKind,
+    JobChange, JobDependency, JobExit, JobOutcome, JobRun, JobSelection, JobSpec, JobStarted, JobState, Jobs,
+    MoveJobs, QueueKind, QueueResources, QueueSettings, ReleaseJobs, RemoveQueue, RerunJobs, Resources,
+    SetRunLimit, SignalJobs, Submit, Submitted, SwitchQueue, WaitCause,
 };
 
 fn spec() -> JobSpec {
@@ -87,8 +87,15 @@ fn an_array_with_a_bound_runs_so_many_at_a_time() {
     assert_eq!(starts(&mut world, &mut runs), [3]);
     let first = world.user(Jobs { ids: vec![JobId(1)], ..Jobs::default() }).unwrap().jobs.remove(0);
     assert_eq!((first.state, first.elements), (JobState::Done, None), "an id is one job");
-    let awaited = world.user(AwaitJobs { ids: vec![JobId(1), JobId(2)] }).unwrap().jobs;
-    assert_eq!(awaited.len(), 10, "each element once");
+    let first = AwaitJobs { ids: vec![JobId(1)], ..AwaitJobs::default() };
+    let awaited = world.user(first.clone()).unwrap();
+    assert_eq!(
+        (awaited.jobs.len(), AwaitJobs::is_pending(&awaited)),
+        (1, false),
+        "an id is one job here, too"
+    );
+    let awaited = world.user(AwaitJobs { select: named("1"), ..first }).unwrap();
+    assert_eq!((awaited.jobs.len(), AwaitJobs::is_pending(&awaited)), (10, true), "each element once");
     let shown = world.user(Jobs { select: named("1"), ..Jobs::default() }).unwrap().jobs.remove(0);
     let elements = shown.elements.unwrap();
     assert_eq!((elements.count, elements.states["done"], elements.states["running"]), (10, 1, 2));
@@ -455,6 +462,9 @@ fn a_large_array_is_stored_once_and_waits_for_nothing() {
     assert_eq!(one(world.call(user("ann"), HoldJobs { jobs: named("1_[1-9]"), hold: None })).changed, 9);
     let listed = world.user(Jobs { active_only: true, ..Jobs::default() }).unwrap().jobs;
     assert_eq!(listed[0].elements.as_ref().unwrap().count, 100_000);
+    let some = Jobs { select: named("1"), elements: true, limit: Some(5), ..Jobs::default() };
+    let some = world.user(some).unwrap();
+    assert_eq!((some.jobs.len(), some.is_cut), (5, true), "what is left out is said");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{
     waiting::{self, PATIENCE_DEFAULT},
 };
 use base::{ErrorKind, Failure, JobId, Result};
-use wire::control::{JobExit, JobFilter, JobInfo, JobSelection, JobState, Jobs};
+use wire::control::{AwaitJobs, JobExit, JobFilter, JobInfo, JobSelection, JobState, Jobs};
 
 /// Jobs that one listing shows: more than a table of people, and than a workflow has.
 pub(crate) const LIMIT: u32 = 100_000;
@@ -102,10 +102,11 @@ pub(crate) fn is_known(shim: &mut Shim, select: &[JobSelection]) -> Result<bool>
 
 /// Waits until a job, or every element of an array, is over. The exit code is the highest of theirs.
 pub(crate) fn wait(shim: &mut Shim, job: JobId) -> Run {
-    let ids: Vec<JobId> = of(shim, &[job.into()])?.iter().map(|job| job.id).collect();
+    let ids = of(shim, &[job.into()])?.iter().map(|job| job.id).collect();
+    let call = AwaitJobs { ids, ..AwaitJobs::default() };
     loop {
         let waited =
-            waiting::silently(&mut shim.context, |context| waiting::jobs(context, &ids, PATIENCE_DEFAULT));
+            waiting::silently(&mut shim.context, |context| waiting::jobs(context, &call, PATIENCE_DEFAULT));
         match waited {
             Ok(reply) => return Ok(reply.jobs.iter().map(code).max().unwrap_or(0)),
             // The facility may have been restarted meanwhile; this call waits for it.

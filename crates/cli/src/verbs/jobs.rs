@@ -7,9 +7,11 @@ use crate::{
     waiting,
     words::{job_state, span, time},
 };
-use base::{Failure, JobId, Millis, Timestamp};
+use base::{Failure, Millis, Timestamp};
 use std::time::SystemTime;
-use wire::control::{ArrayElements, JobExit, JobFilter, JobInfo, JobList, JobSelection, JobState, Jobs};
+use wire::control::{
+    ArrayElements, AwaitJobs, JobExit, JobFilter, JobInfo, JobList, JobSelection, JobState, Jobs,
+};
 
 /// A failure is shown for so long.
 const RECENT: Millis = Millis::from_seconds(24 * 3600);
@@ -61,6 +63,9 @@ fn state(text: &str) -> Result<JobState, Failure> {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let is_named = !args.ids.is_empty();
+    if args.wait && is_named {
+        return wait(context, &AwaitJobs { select: args.ids, ..AwaitJobs::default() }, &args.timeout);
+    }
     let filter = JobFilter {
         states: args.state,
         queues: args.queue,
@@ -75,13 +80,15 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         select: args.ids,
         active_only,
         filter,
-        elements: args.elements || (args.wait && is_named),
+        elements: args.elements,
         limit: args.limit,
         ..Jobs::default()
     })?;
     if args.wait {
-        let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
-        return if ids.is_empty() { Ok(0) } else { wait(context, &ids, &args.timeout) };
+        // By its number an array is waited for as a whole.
+        let select: Vec<JobSelection> = list.jobs.iter().map(|job| job.id.into()).collect();
+        let call = AwaitJobs { select, ..AwaitJobs::default() };
+        return if list.jobs.is_empty() { Ok(0) } else { wait(context, &call, &args.timeout) };
     }
     show(context, &list, is_named)?;
     if list.is_cut && !context.output.is_json() {
@@ -125,8 +132,8 @@ fn show(context: &mut Context, list: &JobList, is_named: bool) -> Run {
 }
 
 /// Waits until the jobs are over. The exit code is that of the first job that did not end well.
-pub(crate) fn wait(context: &mut Context, ids: &[JobId], timeout: &Timeout) -> Run {
-    let reply = waiting::jobs(context, ids, timeout.timeout.0)?;
+pub(crate) fn wait(context: &mut Context, call: &AwaitJobs, timeout: &Timeout) -> Run {
+    let reply = waiting::jobs(context, call, timeout.timeout.0)?;
     if context.output.is_json() {
         context.output.json(&reply)?;
     }

@@ -67,7 +67,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 fn end(context: &mut Context, job: JobId, timeout: Span) -> Run {
     let deadline = Instant::now() + Duration::from_millis(timeout.0.0.max(0).unsigned_abs());
     let info = loop {
-        let mut reply = context.control()?.call_waiting(&AwaitJobs { ids: vec![job] }, WAIT_MAX)?;
+        let mut reply = context
+            .control()?
+            .call_waiting(&AwaitJobs { ids: vec![job], ..AwaitJobs::default() }, WAIT_MAX)?;
         match reply.jobs.pop() {
             Some(info) if info.state.is_over() => break info,
             _ if Instant::now() > deadline => {

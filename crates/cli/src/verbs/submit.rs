@@ -17,7 +17,7 @@ use base::{
 };
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::SystemTime};
 use when::{Dependency, Moment, Priority};
-use wire::control::{ArrayRange, JobInput, JobOutput, JobSpec, Resources, Submit};
+use wire::control::{ArrayRange, AwaitJobs, JobInput, JobOutput, JobSpec, Resources, Submit};
 
 /// Submit a job
 #[derive(Debug, clap::Args)]
@@ -197,10 +197,13 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         account: place.account,
         ..JobSpec::default()
     };
+    let is_array = when.array.is_some();
     let reply = context.call(&Submit { spec, array: when.array, key: when.key })?;
     if args.wait {
         context.output.news(format!("job {}", reply.job))?;
-        return jobs::wait(context, &[reply.job], &args.timeout);
+        let (ids, select) =
+            if is_array { (vec![], vec![reply.job.into()]) } else { (vec![reply.job], vec![]) };
+        return jobs::wait(context, &AwaitJobs { ids, select }, &args.timeout);
     }
     if context.output.is_json() {
         context.output.json(&reply)?;

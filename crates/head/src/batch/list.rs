@@ -108,9 +108,10 @@ impl Apply for Jobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobList> {
-        let limit = self.limit.map_or(LIST_MAX, |limit| limit as usize).min(LIST_BOUND);
+        let unsaid = if self.ids.is_empty() && self.select.is_empty() { LIST_MAX } else { LIST_BOUND };
+        let limit = self.limit.map_or(unsaid, |limit| limit as usize).min(LIST_BOUND);
         if !self.ids.is_empty() || !self.select.is_empty() {
-            return named(core, &self, context);
+            return named(core, &self, limit, context);
         }
         check_filter(&self.filter)?;
         let mut rows = if self.elements {
@@ -130,23 +131,27 @@ impl Apply for Jobs {
 
 /// Jobs that were named. An id is that one job, also of the first element of an array. A selected array is one entry, unless its
 /// elements are asked for.
-fn named(core: &Core, call: &Jobs, context: &Context) -> Result<JobList> {
-    let rows: Result<Vec<_>> = call.ids.iter().take(LIST_BOUND).map(|id| known(core, *id)).collect();
-    let mut jobs = infos(core, rows?, context, call.brief)?;
+fn named(core: &Core, call: &Jobs, limit: usize, context: &Context) -> Result<JobList> {
+    let mut wanted: Vec<_> = call.ids.iter().map(|id| (*id, false)).collect();
     for selection in &call.select {
-        let ids = if selection.indices.is_empty() && !call.elements {
-            vec![selection.job]
+        if selection.indices.is_empty() && !call.elements {
+            wanted.push((selection.job, true));
         } else {
-            selected(core, selection)?
-        };
-        let is_array = selection.indices.is_empty() && !call.elements;
-        let rows: Result<Vec<_>> = ids.iter().take(LIST_BOUND).map(|id| known(core, *id)).collect();
-        for info in infos(core, rows?, context, call.brief)? {
-            let is_first = info.array.is_some_and(|element| element.array == info.id);
-            jobs.push(if is_array && is_first { as_array(core, info)? } else { info });
+            wanted.extend(selected(core, selection)?.into_iter().map(|id| (id, false)));
+        }
+        if wanted.len() > limit {
+            break;
         }
     }
-    Ok(JobList { jobs, is_cut: false })
+    let is_cut = wanted.len() > limit;
+    wanted.truncate(limit);
+    let rows = wanted.iter().map(|(id, _)| known(core, *id)).collect::<Result<_>>()?;
+    let told = infos(core, rows, context, call.brief)?.into_iter().zip(wanted);
+    let jobs = told.map(|(info, (id, may_be_array))| {
+        let is_array = may_be_array && info.array.is_some_and(|element| element.array == id);
+        if is_array { as_array(core, info) } else { Ok(info) }
+    });
+    Ok(JobList { jobs: jobs.collect::<Result<_>>()?, is_cut })
 }
 
 fn check_filter(filter: &JobFilter) -> Result<()> {
@@ -161,15 +166,20 @@ impl Apply for AwaitJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<AwaitedJobs> {
-        let (mut rows, mut seen) = (Vec::new(), BTreeSet::new());
-        for id in &self.ids {
-            for id in selected(core, &(*id).into())? {
-                // The first element of an array stands for all of them; the others may be named, too.
-                if seen.insert(id) {
-                    rows.push(known(core, id)?);
-                }
-            }
+        let mut ids = self.ids;
+        for selection in &self.select {
+            ids.extend(selected(core, selection)?);
         }
+        let mut seen = BTreeSet::new();
+        ids.retain(|id| seen.insert(*id));
+        if ids.len() > LIST_BOUND {
+            return Err(Failure::invalid(format!(
+                "{} jobs are named; a call waits for {LIST_BOUND}",
+                ids.len()
+            ))
+            .hint("wait for elements of an array in parts: 12_[1-50000]"));
+        }
+        let rows = ids.into_iter().map(|id| known(core, id)).collect::<Result<_>>()?;
         let jobs = infos(core, rows, context, false)?;
         for job in jobs.iter().filter(|job| !job.state.is_over()) {
             core.awaits(Awaited::Job(job.id));

@@ -166,7 +166,7 @@ macro_rules! for_each_call {
             // Jobs
             Submit => Submitted, "submit", People, Head, Changes, ["name"];
             Jobs => JobList, "jobs", People, Head, Reads, ["ids"];
-            AwaitJobs => AwaitedJobs, "await_jobs", People, Head, Reads, ["ids"],
+            AwaitJobs => AwaitedJobs, "await_jobs", People, Head, Reads, ["ids", "select"],
                 pending |reply| reply.jobs.iter().any(|job| !job.state.is_over());
             CancelJob => Done, "cancel_job", People, Head, Changes, ["job"];
             CancelJobs => JobOutcomes, "cancel_jobs", People, Head, Changes, ["jobs"];

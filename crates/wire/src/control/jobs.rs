@@ -257,7 +257,7 @@ pub struct Jobs {
     /// Without scripts, environments, inputs and outputs, which are most of the reply where jobs are many.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brief: bool,
-    /// Most entries; none: 1000.
+    /// Most entries, up to 100,000; none: 1000, or all jobs that are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
@@ -301,24 +301,28 @@ pub struct JobList {
     pub is_cut: bool,
 }
 
-/// Waits until all the named jobs are over.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Waits until all the named jobs are over. Each is told once, however often it is named.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct AwaitJobs {
-    /// The jobs.
+    /// The jobs, each by itself, also the first element of an array.
+    #[serde(default)]
     pub ids: Vec<JobId>,
+    /// These jobs, all elements of these arrays, or these elements of arrays, beside `ids`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub select: Vec<JobSelection>,
 }
 
 /// The answer to [`AwaitJobs`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitedJobs {
-    /// The jobs as they are.
+    /// The jobs as they are, of arrays each element; at most 100,000.
     pub jobs: Vec<JobInfo>,
 }
 
-/// Ends a job, whatever its state.
+/// Ends a job, whatever its state. `cancel_jobs` ends whole arrays.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
-    /// The job.
+    /// The job by itself, also the first element of an array.
     pub job: JobId,
 }
 
