@@ -422,6 +422,53 @@ fn users_lower_priorities_and_operators_raise_them() {
 }
 
 #[test]
+fn a_change_that_is_refused_changes_nothing() {
+    let mut world = world();
+    let id = submit(&mut world, spec());
+    let change = JobChange { name: Some("other".into()), running_max: Some(2), ..JobChange::default() };
+    let refused = one(world.call(user("ann"), AlterJobs { jobs: vec![id.into()], change }));
+    assert!(refused.failure.unwrap().what.contains("is not of an array"));
+    assert_eq!(job(&mut world, id).spec.name, "job");
+}
+
+#[test]
+fn an_array_waits_for_other_jobs_as_a_whole() {
+    let mut world = world();
+    let first = submit(&mut world, JobSpec { held: true, ..spec() });
+    let depends = after(DependencyKind::AfterOk, "1");
+    let range = Some("1-3".parse().unwrap());
+    let array = world.call(user("ann"), Submit { array: range, ..Submit::new(depends) }).unwrap().job;
+    let free = JobChange { dependencies: Some(Vec::new()), ..JobChange::default() };
+    for part in ["2_1", "3"] {
+        let alter = AlterJobs { jobs: named(part), change: free.clone() };
+        let refused = world.call(user("ann"), alter).unwrap_err();
+        assert!(refused.hint.unwrap().contains("name job 2"), "{}", refused.what);
+    }
+    assert_eq!(job(&mut world, array).state, JobState::Held);
+    let alter = AlterJobs { jobs: vec![array.into()], change: free };
+    assert_eq!(one(world.call(user("ann"), alter)).changed, 3);
+    assert_eq!(job(&mut world, array).spec.dependencies, []);
+    assert_eq!([1, 2].map(|at| job(&mut world, JobId(first.0 + at)).state), [JobState::Queued; 2]);
+}
+
+#[test]
+fn a_job_whose_input_is_gone_does_not_run_again_and_keeps_nothing() {
+    let mut world = world();
+    let inputs = ["/a", "/b"].map(|name| {
+        put(&mut world, name, 10);
+        wire::control::JobInput { path: path(name), name: name[1..].into() }
+    });
+    let id = submit(&mut world, JobSpec { rerunnable: true, inputs: inputs.into(), ..spec() });
+    let mut runs = Vec::new();
+    starts(&mut world, &mut runs);
+    end(&mut world, &mut runs, 0);
+    world.user(wire::control::Remove { path: path("/b") }).unwrap();
+    let refused = one(world.call(user("ann"), RerunJobs { jobs: vec![id.into()] })).failure.unwrap();
+    assert!(refused.what.contains("input /b of job 1 was removed"), "{}", refused.what);
+    assert_eq!(stat(&mut world, "/a").unwrap().pins, Vec::<String>::new());
+}
+
+#[test]
 fn a_signal_reaches_the_worker_once() {
     let mut world = world();
     let id = submit(&mut world, spec());

@@ -4,9 +4,14 @@
 use super::{
     calls::require_owner,
     changes::each,
+    release_inputs,
     retry::{RERUN, run_again},
 };
-use crate::{Apply, Context, Core, Topic, pool, store::JobRow, tape};
+use crate::{
+    Apply, Context, Core, Topic, pool,
+    store::{JobFileRole, JobRow},
+    tape,
+};
 use base::{Failure, Result, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 use wire::control::{
@@ -118,7 +123,11 @@ fn rerun(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
             Ok(())
         }
         state if state.is_over() => {
-            pin_again(core, context, &job)?;
+            if let Err(failure) = pin_again(core, context, &job) {
+                // It stays over, and keeps nothing.
+                release_inputs(core, &job)?;
+                return Err(failure);
+            }
             job.exit = None;
             job.usage = None;
             job.failures = 0;
@@ -131,9 +140,12 @@ fn rerun(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
 
 /// The inputs were let go of at its end.
 fn pin_again(core: &mut Core, context: &Context, job: &JobRow) -> Result<()> {
-    for input in &job.spec.inputs {
-        let node = crate::namespace::resolve_file(core, &context.who, &input.path)
-            .map_err(|failure| failure.during("input"))?;
+    let files = core.store.job_files(job.shared(), JobFileRole::Input)?;
+    for (input, file) in job.spec.inputs.iter().zip(files) {
+        let node = core.store.node(file)?.filter(|node| !node.is_in_trash()).ok_or_else(|| {
+            let what = format!("input {} of job {} was removed or replaced since", input.path, job.id);
+            Failure::not_found(what).hint("submit the job anew")
+        })?;
         core.store.put_pin(node.id, &super::pin_holder(job.shared()), None)?;
         if pool::state_of(core, &node) == wire::control::FileState::Nearline {
             tape::request_recall(core, context, &node)?;

@@ -111,7 +111,7 @@ impl Apply for RemoveQueue {
         if row.is_default {
             return refused(
                 "is the default queue",
-                "make another one the default first: `bp queue set --default`",
+                "make another one the default first: `bp queue set QUEUE --default`",
             );
         }
         if has_jobs(core, &row.name)? {

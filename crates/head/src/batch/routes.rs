@@ -13,7 +13,7 @@ use wire::control::{JobFilter, JobSpec, JobState, QueueKind, QueueSettings, Reso
 
 /// Longest run of a job for which nobody says another.
 const WALL: Millis = Millis::from_seconds(24 * 3600);
-/// Jobs that are routed at once when a queue was switched; the others follow with the next switch or end.
+/// Jobs that are routed at once when a queue was switched or a job was moved; the others follow with the next such call.
 const ROUTED_MAX: usize = 10_000;
 
 /// Chooses the queue of a new job, and gives the job what it does not say. A pipe queue that no destination takes the job from now

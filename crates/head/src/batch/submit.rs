@@ -134,7 +134,7 @@ fn insert(
 }
 
 /// The jobs that dependencies name: of each whether it is a whole array.
-type Resolved = Vec<(DependencyKind, Option<JobId>, bool)>;
+pub(super) type Resolved = Vec<(DependencyKind, Option<JobId>, bool)>;
 
 /// Looks up what a job waits for. It waits for jobs that exist only, so no two wait for each other.
 pub(super) fn resolve(core: &Core, dependencies: &[JobDependency], is_array: bool) -> Result<Resolved> {

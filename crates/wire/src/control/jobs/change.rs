@@ -90,7 +90,7 @@ pub struct HoldJobs {
 pub struct ReleaseJobs {
     /// The jobs.
     pub jobs: Vec<JobSelection>,
-    /// Whose hold; none: every hold that the caller may take away.
+    /// Whose hold; none: every hold. Refused if a hold that is meant is not the user's own and the caller is no operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldKind>,
 }
@@ -138,7 +138,7 @@ pub struct JobChange {
     /// Fails if it is not over by this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// The jobs that it waits for, instead of those it waits for now.
+    /// The jobs that it waits for, instead of those it waits for now. Elements of an array wait for the same: it changes for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<Vec<JobDependency>>,
     /// Elements of its array that run at the same time at most; 0: no limit.

@@ -1,9 +1,9 @@
 //! What jobs wait for: rows of dependencies, and what is asked of other jobs to decide them.
 
-use crate::store::{Store, StoreResult, engine::Row, word};
+use crate::store::{Store, StoreResult, document, engine::Row, json, word};
 use base::{JobId, Timestamp};
 use serde::Deserialize;
-use wire::control::{DependencyKind, JobState};
+use wire::control::{DependencyKind, JobDependency, JobSpec, JobState};
 
 /// Whether a dependency is fulfilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -79,6 +79,18 @@ impl Store {
                 row.state.as_str(),
             ),
         )
+    }
+
+    /// Writes what a job, or an array, shows as what it waits for.
+    pub(crate) fn set_spec_dependencies(&self, job: JobId, all: &[JobDependency]) -> StoreResult<()> {
+        let mut spec: JobSpec =
+            self.one("SELECT spec FROM job WHERE id = ?1", (job.0,), |row| document(row, 0))?;
+        // Every element of an array asks for the same.
+        if spec.dependencies == all {
+            return Ok(());
+        }
+        spec.dependencies = all.to_vec();
+        self.run("UPDATE job SET spec = ?2 WHERE id = ?1", (job.0, json(&spec)))
     }
 
     pub(crate) fn delete_dependencies(&self, job: JobId) -> StoreResult<()> {
