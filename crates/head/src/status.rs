@@ -33,7 +33,8 @@ impl Apply for GetStatus {
             volumes: volume_counts(&volumes),
             requests: core.store.request_counts()?,
         };
-        let slots = batch::slots_text(core, context.now)?;
+        let active = core.store.active()?;
+        let scene = batch::Scene::of(core, &active, context.now)?;
         let sessions = core.store.sessions()?;
         Ok(Status {
             name: core.facility.name.clone(),
@@ -59,7 +60,7 @@ impl Apply for GetStatus {
             jobs: jobs
                 .iter()
                 .map(|job| {
-                    let (cause, why) = batch::why(core, job, &slots, context.now)?;
+                    let (cause, why) = batch::why(core, job, &scene, context.now)?;
                     let mut info = job.info(why);
                     info.waits_for = cause;
                     Ok(batch::without_environment(info))

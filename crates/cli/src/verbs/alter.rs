@@ -2,7 +2,10 @@
 
 use super::{
     job_args::{self, JobArgs},
-    submit::when::{Dependency, Moment, Priority},
+    submit::{
+        self,
+        when::{Dependency, Moment, Priority},
+    },
 };
 use crate::context::{Context, Run};
 use base::{
@@ -29,11 +32,11 @@ pub(crate) struct Args {
     /// CPU slots
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
-    /// Memory, with a unit
-    #[arg(long, value_name = "SIZE")]
+    /// Memory, with a unit; 0: no limit
+    #[arg(long, value_name = "SIZE", value_parser = submit::memory)]
     memory: Option<Size>,
     /// Longest run time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = submit::wall)]
     wall: Option<Span>,
     /// Do not start before this time: 2h from now, or 2026-11-26T18:00 (UTC); `now`
     #[arg(long, value_name = "WHEN")]

@@ -1,7 +1,6 @@
 //! Verbs on jobs that exist: what they have in common.
 
 use crate::context::{Context, Run};
-use base::Failure;
 use wire::control::{Call, JobOutcome, JobOutcomes, JobSelection};
 
 /// Jobs as arguments.
@@ -29,7 +28,7 @@ pub(crate) fn show(context: &mut Context, reply: JobOutcomes, done: &str) -> Run
             context.output.news(format!("{changed} elements of {jobs} {done}"))?;
         }
         match failure {
-            Some(failure) => Err(Failure { what: failure.what, ..failure }.into()),
+            Some(failure) => Err(failure.into()),
             None => Ok(()),
         }
     })

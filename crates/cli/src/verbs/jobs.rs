@@ -140,17 +140,20 @@ pub(crate) fn wait(context: &mut Context, call: &AwaitJobs, timeout: &Timeout) -
     let bad = reply.jobs.iter().filter(|job| job.state != JobState::Done);
     let mut code = 0;
     for job in bad {
-        let how =
-            job.exit.as_ref().map(ToString::to_string).or_else(|| job.reason.clone()).unwrap_or_default();
-        let failure = Failure::unavailable(format!("job {} {}: {how}", job.id, job.state.as_str()));
-        context.output.failure(&failure.hint(format!("`bp log {}` shows what it printed", job.id)));
+        context.output.failure(&failure(job).hint(format!("`bp log {}` shows what it printed", job.id)));
         code = if code == 0 { exit_code(job) } else { code };
     }
     Ok(code)
 }
 
+/// How a job ended that did not end well.
+pub(super) fn failure(job: &JobInfo) -> Failure {
+    let how = job.exit.as_ref().map(ToString::to_string).or_else(|| job.reason.clone()).unwrap_or_default();
+    Failure::unavailable(format!("job {} {}: {how}", job.id, job.state.as_str()))
+}
+
 /// The job's own code if it has one that is not 0, as a shell would say it; else 1.
-fn exit_code(job: &JobInfo) -> u8 {
+pub(super) fn exit_code(job: &JobInfo) -> u8 {
     job.exit.as_ref().and_then(JobExit::shell_code).filter(|code| *code > 0).unwrap_or(1)
 }
 

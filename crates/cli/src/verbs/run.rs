@@ -1,6 +1,6 @@
 //! `bp run`: runs a program as a job, as if it ran here.
 
-use super::{log, wait::Timeout};
+use super::{jobs, log, submit, wait::Timeout};
 use crate::context::{Context, Run};
 use base::{
     Failure, JobId,
@@ -11,7 +11,7 @@ use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
-use wire::control::{AwaitJobs, JobExit, JobSpec, JobState, Resources, Submit};
+use wire::control::{AwaitJobs, JobExit, JobSpec, JobState, Submit};
 
 /// Run a program as a job; show its output, exit as it does
 #[derive(Debug, clap::Args)]
@@ -23,15 +23,15 @@ pub(crate) struct Args {
     /// Name of the job, shown by `bp jobs` [default: the program's name]
     #[arg(long)]
     name: Option<String>,
-    /// CPU slots
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    cpus: u32,
+    /// CPU slots [default: of the queue, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: Option<u32>,
     /// Memory that the job may use, with a unit, e.g. 500MiB or 2GiB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = submit::memory)]
     memory: Option<Size>,
-    /// Longest run time, e.g. 2h
-    #[arg(long, value_name = "TIME", default_value = "1d")]
-    wall: Span,
+    /// Longest run time, e.g. 2h [default: of the queue, else 1d]
+    #[arg(long, value_name = "TIME", value_parser = submit::wall)]
+    wall: Option<Span>,
     /// Run in this directory, with this environment
     #[arg(long)]
     here: bool,
@@ -48,11 +48,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let spec = JobSpec {
         name: args.name.unwrap_or(program),
         command: args.command,
-        resources: Resources {
-            cpus: args.cpus,
-            memory_bytes: args.memory.map_or(0, |size| size.0),
-            wall: args.wall.0,
-        },
+        resources: submit::resources(args.cpus, args.memory, args.wall),
         directory,
         environment,
         ..JobSpec::default()
@@ -81,12 +77,10 @@ fn end(context: &mut Context, job: JobId, timeout: Span) -> Run {
     if context.output.is_json() {
         context.output.json(&info)?;
     }
-    let code = info.exit.as_ref().and_then(JobExit::shell_code).filter(|code| *code > 0);
     if info.state != JobState::Done && !matches!(info.exit, Some(JobExit::Code(_))) {
-        let how = info.exit.as_ref().map(ToString::to_string).or(info.reason).unwrap_or_default();
-        context.output.failure(&Failure::unavailable(format!("job {job} {}: {how}", info.state.as_str())));
+        context.output.failure(&jobs::failure(&info));
     }
-    Ok(if info.state == JobState::Done { 0 } else { code.unwrap_or(1) })
+    Ok(if info.state == JobState::Done { 0 } else { jobs::exit_code(&info) })
 }
 
 /// This directory and the variables of this process, as far as they are text.

@@ -169,11 +169,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let spec = JobSpec {
         name,
         command,
-        resources: Resources {
-            cpus: args.cpus.unwrap_or(0),
-            memory_bytes: args.memory.map_or(0, |size| size.0),
-            wall: args.wall.map_or(Millis(0), |span| span.0),
-        },
+        resources: resources(args.cpus, args.memory, args.wall),
         inputs,
         outputs: args.output.into_iter().map(|output| output.0).collect(),
         archive: args.archive,
@@ -212,6 +208,15 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         context.output.line(reply.job.to_string())?;
     }
     Ok(0)
+}
+
+/// What a job asks for; what is not said is the queue's to say.
+pub(super) fn resources(cpus: Option<u32>, memory: Option<Size>, wall: Option<Span>) -> Resources {
+    Resources {
+        cpus: cpus.unwrap_or(0),
+        memory_bytes: memory.map_or(0, |size| size.0),
+        wall: wall.map_or(Millis(0), |span| span.0),
+    }
 }
 
 /// `PATH[:NAME]`; a name has no slash, so that paths may have colons in their directories.
@@ -268,7 +273,7 @@ impl FromStr for Output {
 const MEMORY_MIN: Size = Size(1 << 20);
 
 /// A size of memory. A bare number is too often meant in another unit than bytes to be guessed.
-fn memory(text: &str) -> Result<Size, Failure> {
+pub(super) fn memory(text: &str) -> Result<Size, Failure> {
     let text = text.trim();
     if text.chars().all(|c| c.is_ascii_digit() || c == '.') && text != "0" {
         return Err(Failure::invalid(format!("memory {text:?} has no unit"))
@@ -283,7 +288,7 @@ fn memory(text: &str) -> Result<Size, Failure> {
 }
 
 /// A wall limit. None is not meant by a limit of nothing.
-fn wall(text: &str) -> Result<Span, Failure> {
+pub(super) fn wall(text: &str) -> Result<Span, Failure> {
     let span: Span = text.parse()?;
     if span.0 > Millis(0) { Ok(span) } else { Err(Failure::invalid("a job needs a wall limit above zero")) }
 }

@@ -1,6 +1,12 @@
 //! Lists of jobs as people see them.
 
-use super::{calls::known, plan::Pass, refusals::nobody_runs, shares::place, slots_text, waits::why};
+use super::{
+    calls::known,
+    plan::Pass,
+    refusals::nobody_runs,
+    shares::place,
+    waits::{Scene, why},
+};
 use crate::{Apply, Context, Core, Topic, store::JobRow, waiters::Awaited};
 use base::{Failure, JobId, Result};
 use std::collections::BTreeSet;
@@ -17,12 +23,13 @@ const LIST_BOUND: usize = 100_000;
 const REASONS_MAX: usize = 1000;
 
 fn infos(core: &Core, rows: Vec<JobRow>, context: &Context, is_brief: bool) -> Result<Vec<JobInfo>> {
-    let (slots, is_one) = (slots_text(core, context.now)?, rows.len() == 1);
+    let (active, is_one) = (core.store.active()?, rows.len() == 1);
+    let scene = Scene::of(core, &active, context.now)?;
     let mut infos = Vec::with_capacity(rows.len());
     for (at, row) in rows.into_iter().enumerate() {
         let is_cheap = row.state.is_over() || row.state == JobState::Running;
         let (cause, mut reason) =
-            if at < REASONS_MAX || is_cheap { why(core, &row, &slots, context.now)? } else { (None, None) };
+            if at < REASONS_MAX || is_cheap { why(core, &row, &scene, context.now)? } else { (None, None) };
         // Of many it would cost a walk through the queue for each.
         if is_one && waits_for_slots(core, &row, context)? {
             let place = place(core, &row, context.now)?;

@@ -25,7 +25,7 @@ pub(crate) use output::Outputs;
 pub(crate) use ready::look_at_times;
 pub(crate) use refusals::Refusals;
 pub(crate) use room::host_removed;
-pub(crate) use waits::why;
+pub(crate) use waits::{Scene, why};
 
 use crate::{
     Context, Core, Topic,
@@ -246,14 +246,4 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
         }
     }
     Ok(text)
-}
-
-/// The workers' slots in words.
-pub(crate) fn slots_text(core: &Core, now: Timestamp) -> Result<String> {
-    let workers = core.store.workers()?;
-    let taken = core.store.slots_taken()?;
-    let there = || workers.iter().filter(|worker| is_available(core, &worker.name, now));
-    let total: u64 = there().map(|worker| u64::from(worker.cpus)).sum();
-    let used: u64 = there().map(|worker| u64::from(taken.get(&worker.name).copied().unwrap_or(0))).sum();
-    Ok(if total == 0 { "no worker is running".to_owned() } else { format!("{used} of {total} busy") })
 }

@@ -8,23 +8,50 @@ use super::{
 };
 use crate::{
     Core,
-    store::{JobFileRole, JobRow, QueueRow, Wish},
+    store::{ActiveJobs, JobFileRole, JobRow, QueueRow, Wish, WorkerRow},
 };
 use base::{
     Result, Timestamp,
     units::{counted, human_span},
 };
+use std::cell::OnceCell;
 use wire::control::{HoldKind, JobState, WaitCause};
 
 /// Why a job is where it is.
 pub(crate) type Why = (Option<WaitCause>, Option<String>);
 
+/// What the answers for several jobs have in common: a listing asks for a thousand.
+pub(crate) struct Scene<'a> {
+    active: &'a ActiveJobs,
+    /// The workers' slots in words.
+    slots: String,
+    /// The most slots that are free on one worker.
+    free_max: Option<u32>,
+    /// What runs, counted once a job waits.
+    limits: OnceCell<Limits<'a>>,
+}
+
+impl<'a> Scene<'a> {
+    /// Looks at workers that are available now.
+    pub(crate) fn of(core: &Core, active: &'a ActiveJobs, now: Timestamp) -> Result<Self> {
+        let (workers, taken) = (core.store.workers()?, core.store.slots_taken()?);
+        let there = || workers.iter().filter(|worker| is_available(core, &worker.name, now));
+        let used = |worker: &WorkerRow| taken.get(&worker.name).copied().unwrap_or(0);
+        let total: u64 = there().map(|worker| u64::from(worker.cpus)).sum();
+        let busy: u64 = there().map(|worker| u64::from(used(worker))).sum();
+        let slots =
+            if total == 0 { "no worker is running".to_owned() } else { format!("{busy} of {total} busy") };
+        let free_max = there().map(|worker| worker.cpus.saturating_sub(used(worker))).max();
+        Ok(Self { active, slots, free_max, limits: OnceCell::new() })
+    }
+}
+
 /// Why a job is where it is; what was stored when it ended, computed while it lives.
-pub(crate) fn why(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<Why> {
+pub(crate) fn why(core: &Core, job: &JobRow, scene: &Scene<'_>, now: Timestamp) -> Result<Why> {
     Ok(match job.state {
         JobState::Held => held(core, job, now)?,
         JobState::Queued => {
-            let (cause, words) = queued(core, job, slots, now)?;
+            let (cause, words) = queued(core, job, scene, now)?;
             (Some(cause), Some(words))
         }
         JobState::Running => {
@@ -76,7 +103,7 @@ fn held(core: &Core, job: &JobRow, now: Timestamp) -> Result<Why> {
     Ok((Some(cause), Some(words)))
 }
 
-fn queued(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<(WaitCause, String)> {
+fn queued(core: &Core, job: &JobRow, scene: &Scene<'_>, now: Timestamp) -> Result<(WaitCause, String)> {
     let table = core.store.queues()?;
     let queue = table.queues.get(&job.queue);
     if let Some((cause, words)) = queue.and_then(|queue| of_queue(queue, now)) {
@@ -89,9 +116,8 @@ fn queued(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<(Wai
         let words = waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?;
         return Ok((WaitCause::Inputs, words));
     }
-    let active = core.store.active()?;
     let array = job.array.map(|element| element.array);
-    let cap = array.and_then(|array| active.cap(array));
+    let cap = array.and_then(|array| scene.active.cap(array));
     let wish = Wish {
         cpus: job.spec.resources.cpus,
         memory: job.spec.resources.memory_bytes,
@@ -99,23 +125,13 @@ fn queued(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<(Wai
         is_of_facility_owner: job.is_of_facility_owner,
         array: array.filter(|_| cap.is_some()),
     };
-    let limits = Limits::of(&active, table.run_limit);
+    let limits = scene.limits.get_or_init(|| Limits::of(scene.active, table.run_limit));
     if let Some(limited) = queue.and_then(|queue| limits.limit(queue, &job.owner, (&wish, cap))) {
         return Ok(of_limit(limited, &job.queue, &job.owner));
     }
-    let has_room = has_room(core, &wish, now)?;
+    let has_room = scene.free_max.is_some_and(|free| free >= wish.cpus);
     let cause = if has_room { WaitCause::Priority } else { WaitCause::Resources };
-    Ok((cause, format!("waits for {} of the CPU slots; {slots}", wish.cpus)))
-}
-
-/// Whether a worker has room for a job now.
-fn has_room(core: &Core, wish: &Wish, now: Timestamp) -> Result<bool> {
-    let taken = core.store.slots_taken()?;
-    let workers = core.store.workers()?;
-    let mut there = workers.iter().filter(|worker| is_available(core, &worker.name, now));
-    Ok(there.any(|worker| {
-        worker.cpus - taken.get(&worker.name).copied().unwrap_or(0).min(worker.cpus) >= wish.cpus
-    }))
+    Ok((cause, format!("waits for {} of the CPU slots; {}", wish.cpus, scene.slots)))
 }
 
 /// Why a queue starts nothing.

@@ -1,5 +1,6 @@
 //! The settings of a queue as options.
 
+use crate::verbs::submit::memory;
 use base::{
     Failure, Millis, Result,
     units::{Size, Span},
@@ -41,8 +42,8 @@ pub(super) struct Settings {
     /// CPU slots of a job that does not say it
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
-    /// Memory of a job that does not say it
-    #[arg(long, value_name = "SIZE")]
+    /// Memory of a job that does not say it, with a unit; 0: none
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<Size>,
     /// Longest run of a job that does not say it
     #[arg(long, value_name = "TIME")]
@@ -50,8 +51,8 @@ pub(super) struct Settings {
     /// CPU slots that a job may ask for; `none`: no limit
     #[arg(long, value_name = "N", value_parser = limit)]
     cpus_max: Option<Limit>,
-    /// Memory that a job may ask for; 0: no limit
-    #[arg(long, value_name = "SIZE")]
+    /// Memory that a job may ask for, with a unit; 0: no limit
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory_max: Option<Size>,
     /// Longest run that a job may ask for; 0s: no limit
     #[arg(long, value_name = "TIME")]

@@ -1,6 +1,7 @@
 //! When and after what a job may run, as options.
 
 use base::{Failure, Millis, Result, Timestamp, units::Span};
+use chrono::{Datelike as _, NaiveDateTime};
 use std::str::FromStr;
 use wire::control::{DependencyKind, JobDependency, PRIORITY};
 
@@ -42,19 +43,11 @@ impl FromStr for Moment {
 
 /// `YYYY-MM-DD[THH:MM[:SS]]` in UTC.
 fn date(text: &str) -> Option<Timestamp> {
-    let (day, time) = text.trim_end_matches('Z').split_once(['T', ' ']).unwrap_or((text, "00:00"));
-    let mut numbers = day.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (numbers.next()??, numbers.next()??, numbers.next()??);
-    let mut numbers = time.splitn(3, ':').map(|part| part.parse::<i64>().ok());
-    let (hour, minute, second) = (numbers.next()??, numbers.next()??, numbers.next().unwrap_or(Some(0))?);
-    let is_time = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
-    if !is_time || !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Days since 1970, of a year that begins in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
-    Some(Timestamp((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000))
+    let text = text.trim_end_matches('Z').replace(' ', "T");
+    let text = if text.contains('T') { text } else { text + "T00:00" };
+    let read = |format| NaiveDateTime::parse_from_str(&text, format).ok();
+    let civil = read("%Y-%m-%dT%H:%M").or_else(|| read("%Y-%m-%dT%H:%M:%S"))?;
+    (1970..=9999).contains(&civil.year()).then(|| Timestamp(civil.and_utc().timestamp_millis()))
 }
 
 /// A priority of a job.
@@ -114,7 +107,7 @@ mod tests {
         assert_eq!(at("1970-01-01"), Moment::At(Timestamp(0)));
         assert_eq!(at("2000-02-29T12:00:01Z"), Moment::At(Timestamp(951_825_601_000)));
         assert_eq!(at("2026-11-26 18:00"), Moment::At(Timestamp(1_795_716_000_000)));
-        for bad in ["", "tomorrow", "2026-13-01", "2026-01-01T24:00", "2026-01"] {
+        for bad in ["", "tomorrow", "2026-13-01", "2026-02-30", "2026-01-01T24:00", "2026-01"] {
             assert!(bad.parse::<Moment>().is_err(), "{bad:?}");
         }
     }

@@ -90,7 +90,8 @@ pub struct HoldJobs {
 pub struct ReleaseJobs {
     /// The jobs.
     pub jobs: Vec<JobSelection>,
-    /// Whose hold; none: every hold. Refused if a hold that is meant is not the user's own and the caller is no operator.
+    /// Whose hold; none: every hold. Refused if one that is meant is an operator's or the facility's, and the caller is
+    /// no operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldKind>,
 }
