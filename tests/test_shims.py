@@ -137,6 +137,8 @@ def test_waiting_jobs_are_held_released_and_cancelled(shims: Shims) -> None:
     shims("scancel", f"{array}_2")
     assert shims("squeue", "-h", "-j", array, "-o", "%i").out.split() == [f"{array}_[1,3]"]
     shims("scancel", "-n", "arr")
+    # Of a user whom nobody knows there are no jobs: those of the caller stay.
+    assert shims("scancel", "-u", "4000000000", check=False).code == 1
     shims("scontrol", "release", held)
     shims.wait_states(after, "COMPLETED")
     assert shims("squeue", "-h").out == ""
@@ -158,6 +160,12 @@ def test_refusals_are_those_of_slurm(shims: Shims) -> None:
         ("sacct", ["-j", "abc"], 1, "sacct: fatal: Bad job/step specified: abc"),
         ("scancel", [], 1, "scancel: error: No job identification provided"),
         ("scancel", ["-s", "NOPE", "1"], 1, "Unknown job signal: NOPE"),
+        ("scancel", ["-u", "4000000000"], 1, "scancel: error: Invalid user name: 4000000000"),
+        ("scancel", ["--name="], 1, "Invalid --name specification: it is empty; nothing is cancelled"),
+        ("scancel", ["-w", "n[1"], 1, "Invalid host list: n[1"),
+        ("sacct", ["-u", "nobody-knows"], 1, "sacct: error: Invalid user id: nobody-knows"),
+        ("sinfo", ["-n", "n[1"], 1, "sinfo: error: Invalid host list: n[1"),
+        ("qselect", ["-u", ""], 2, "qselect: illegal -u value"),
         ("scontrol", ["show", "partition", "nope"], 1, "Partition nope not found"),
         ("scontrol", ["hold", "99"], 1, "Invalid job id specified for job 99"),
     ]:

@@ -11,22 +11,22 @@ use wire::control::{AwaitJobs, JobExit, JobFilter, JobInfo, JobSelection, JobSta
 /// Jobs that one listing shows: more than a table of people, and than a workflow has.
 pub(crate) const LIMIT: u32 = 100_000;
 
-/// The names of users, of whom some are given by number; unknown ones are said and passed over.
-pub(crate) fn owners(shim: &mut Shim, users: &[String]) -> Vec<String> {
-    let mut owners = Vec::new();
-    for user in users {
-        let known = match user.parse::<u32>() {
-            Ok(number) => nix::unistd::User::from_uid(number.into()).ok().flatten().map(|user| user.name),
-            Err(_) => nix::unistd::User::from_name(user).ok().flatten().map(|user| user.name),
-        };
-        match known {
-            Some(name) => owners.push(name),
-            // Users of the facility need not be users of this host.
-            None if user.parse::<u32>().is_err() && user == shim.context.user() => owners.push(user.clone()),
-            None => shim.error(&format!("Invalid user: {user}")),
-        }
-    }
-    owners
+/// The names of users, of whom some may be given by number; or the first whom nobody knows.
+///
+/// To pass over one who is unknown would leave a filter without users, which asks for the jobs of all.
+pub(crate) fn owners(shim: &Shim, users: &[String]) -> std::result::Result<Vec<String>, String> {
+    users.iter().map(|user| owner(shim, user).ok_or_else(|| user.clone())).collect()
+}
+
+/// The name of a user, who may be given by number; none if nobody knows such a user.
+pub(crate) fn owner(shim: &Shim, user: &str) -> Option<String> {
+    let known = match user.parse::<u32>() {
+        Ok(number) => nix::unistd::User::from_uid(number.into()),
+        Err(_) => nix::unistd::User::from_name(user),
+    };
+    // Users of the facility need not be users of this host.
+    let here = || (user == shim.context.user()).then(|| user.to_owned());
+    known.ok().flatten().map(|user| user.name).or_else(here)
 }
 
 /// The jobs that are asked for.
@@ -53,6 +53,13 @@ pub(crate) fn names(select: &JobSelection, job: &JobInfo) -> bool {
         }
         (_, None) => false,
     }
+}
+
+/// Whether a job is of one of these accounts and workers; an empty list leaves all. The head is asked for neither.
+pub(crate) fn is_of(job: &JobInfo, accounts: &[String], workers: &[String]) -> bool {
+    let account = job.spec.account.as_deref().unwrap_or_default();
+    (accounts.is_empty() || accounts.iter().any(|one| one == account))
+        && (workers.is_empty() || job.worker.as_ref().is_some_and(|worker| workers.contains(worker)))
 }
 
 /// Whether a filter leaves a job, but for the time.

@@ -21,6 +21,11 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         Ok(parsed) => parsed,
         Err(code) => return Ok(code),
     };
+    if let Some(key) = ["u", "q"].into_iter().find(|key| parsed.has(key) && parsed.list(key).is_empty()) {
+        // What it prints is often removed: a variable that is not set must not mean all jobs.
+        shim.say(&format!("illegal -{key} value"));
+        return Ok(2);
+    }
     let site = Site::here();
     let filter = JobFilter {
         owners: parsed

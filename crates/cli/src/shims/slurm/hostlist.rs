@@ -1,7 +1,15 @@
 //! Lists of hosts: `n[1-3,5],login`.
 
+use crate::shims::getopt::Parsed;
+
 /// Hosts that a list may name.
 const HOSTS_MAX: usize = 65_536;
+
+/// The hosts that an option names. One that cannot be read is refused: it would leave a filter that means all hosts.
+pub(crate) fn given(parsed: &Parsed, key: &str) -> Result<Vec<String>, String> {
+    let list = parsed.list(key).join(",");
+    expanded(&list).ok_or_else(|| format!("Invalid host list: {list}"))
+}
 
 /// The hosts of a list; none if its brackets make no sense.
 pub(crate) fn expanded(list: &str) -> Option<Vec<String>> {

@@ -1,6 +1,6 @@
 //! `scancel`: ends jobs, or sends them a signal.
 
-use super::{check_cluster, help, jobs, selection::selections, signal, state::State};
+use super::{check_cluster, help, hostlist, jobs, selection::selections, signal, state::State};
 use crate::{
     context::Run,
     shims::{
@@ -59,11 +59,24 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
     told(shim, &outcomes, parsed.has("verbose"), signal.is_some())
 }
 
+/// What of all jobs is meant.
+#[derive(Debug, PartialEq, Eq)]
+struct Filter {
+    /// What the head is asked for.
+    jobs: JobFilter,
+    accounts: Vec<String>,
+    nodes: Vec<String>,
+}
+
 /// What of all jobs is meant; none if the jobs are only named.
-fn filter(parsed: &Parsed) -> std::result::Result<Option<JobFilter>, String> {
-    let keys = ["name", "jobname", "partition", "state", "user", "me", "account", "nodelist"];
-    if !keys.iter().any(|key| parsed.has(key)) {
+fn filter(parsed: &Parsed) -> std::result::Result<Option<Filter>, String> {
+    let keys = ["name", "jobname", "partition", "state", "user", "account", "nodelist"];
+    if !parsed.has("me") && !keys.iter().any(|key| parsed.has(key)) {
         return Ok(None);
+    }
+    // A variable that is not set must not mean all jobs.
+    if let Some(key) = keys.iter().find(|key| parsed.has(key) && parsed.list(key).is_empty()) {
+        return Err(format!("Invalid --{key} specification: it is empty; nothing is cancelled"));
     }
     let owned = |keys: &[&str]| {
         keys.iter().flat_map(|key| parsed.list(key)).map(str::to_owned).collect::<Vec<String>>()
@@ -82,13 +95,14 @@ fn filter(parsed: &Parsed) -> std::result::Result<Option<JobFilter>, String> {
     if states.is_empty() {
         states = vec![JobState::Held, JobState::Queued, JobState::Running, JobState::Archiving];
     }
-    Ok(Some(JobFilter {
+    let jobs = JobFilter {
         states,
         queues: owned(&["partition"]),
         names: owned(&["name", "jobname"]),
         owners: owned(&["user"]),
         since: None,
-    }))
+    };
+    Ok(Some(Filter { jobs, accounts: owned(&["account"]), nodes: hostlist::given(parsed, "nodelist")? }))
 }
 
 /// The jobs that the filter leaves; none if it names a user whom nobody knows.
@@ -96,27 +110,22 @@ fn filtered(
     shim: &mut Shim,
     parsed: &Parsed,
     select: Vec<JobSelection>,
-    mut filter: JobFilter,
+    Filter { jobs: mut filter, accounts, nodes }: Filter,
 ) -> Run<Option<Vec<JobSelection>>> {
-    for user in &filter.owners {
-        if user.parse::<u32>().is_err() && nix::unistd::User::from_name(user).ok().flatten().is_none() {
+    filter.owners = match jobs::owners(shim, &filter.owners) {
+        Ok(owners) => owners,
+        Err(user) => {
             shim.error(&format!("Invalid user name: {user}"));
             return Ok(None);
         }
-    }
-    filter.owners = jobs::owners(shim, &filter.owners);
+    };
     if parsed.has("me") || filter.owners.is_empty() {
         // Of others nobody ends jobs without naming them.
         filter.owners.push(shim.context.user().to_owned());
     }
     let call =
         Jobs { select, elements: true, brief: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() };
-    let accounts = parsed.list("account");
-    let nodes = super::hostlist::expanded(&parsed.list("nodelist").join(",")).unwrap_or_default();
-    let is_meant = |job: &&JobInfo| {
-        (accounts.is_empty() || accounts.contains(&job.spec.account.as_deref().unwrap_or_default()))
-            && (nodes.is_empty() || nodes.iter().any(|node| Some(node) == job.worker.as_ref()))
-    };
+    let is_meant = |job: &&JobInfo| jobs::is_of(job, &accounts, &nodes);
     Ok(Some(jobs::list(shim, call)?.iter().filter(is_meant).map(named).collect()))
 }
 
@@ -162,4 +171,25 @@ fn told(shim: &mut Shim, outcomes: &[JobOutcome], is_verbose: bool, is_signal: b
         }
     }
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shims::getopt::parse;
+
+    fn read(line: &str) -> std::result::Result<Option<Filter>, String> {
+        filter(&parse(OPTIONS, Order::Permuted, line.split(' ').map(str::to_owned)).unwrap())
+    }
+
+    #[test]
+    fn a_filter_that_says_nothing_is_refused_and_not_taken_for_all_jobs() {
+        for line in ["--name=", "-u ", "-p ,", "--state=", "--account=", "--nodelist=", "-w n[1", "-t x"] {
+            assert!(read(line).is_err(), "{line}");
+        }
+        assert_eq!(read("7"), Ok(None));
+        let found = read("-w n[1-2] -A higgs -n a,b --me").unwrap().unwrap();
+        assert_eq!(found.nodes, ["n1", "n2"]);
+        assert_eq!((found.accounts, found.jobs.names), (vec!["higgs".into()], vec!["a".into(), "b".into()]));
+    }
 }

@@ -4,7 +4,7 @@ mod fields;
 mod layout;
 
 use super::{
-    check_cluster, help, jobs,
+    check_cluster, help, hostlist, jobs,
     line::{self, Line},
     selection::{selection, selections},
     site::Site,
@@ -17,7 +17,7 @@ use crate::{
         getopt::{Order, Parsed},
     },
 };
-use base::Timestamp;
+use base::{Failure, Timestamp};
 use fields::Row;
 use layout::{Layout, Parted};
 use wire::control::{JobFilter, JobInfo, JobSelection, Jobs};
@@ -87,6 +87,7 @@ struct Asked {
     start: Option<Timestamp>,
     end: Timestamp,
     states: Vec<State>,
+    nodes: Vec<String>,
     is_without_steps: bool,
     apart: bool,
 }
@@ -135,6 +136,7 @@ impl Asked {
             start,
             end,
             states: parsed.list("state").into_iter().map(state).collect::<Result<_, _>>()?,
+            nodes: hostlist::given(parsed, "nodelist").map_err(Refused::Error)?,
             is_without_steps: parsed.has("allocations"),
             apart: parsed.has("array"),
         })
@@ -150,47 +152,45 @@ impl Asked {
 
     fn lines(&self, shim: &mut Shim, parsed: &Parsed) -> Run<Vec<Line>> {
         let mut found = if self.select.is_empty() {
-            let call = self.call(shim, parsed);
+            let call = self.call(shim, parsed)?;
             jobs::list(shim, call)?
         } else {
-            let named = filter(shim, parsed);
+            let named = filter(shim, parsed)?;
             let mut found = jobs::existing(shim, &self.select)?;
             found.retain(|job| jobs::is_in(&named, job));
             found
         };
-        let accounts = parsed.list("accounts");
-        let nodes = super::hostlist::expanded(&parsed.list("nodelist").join(",")).unwrap_or_default();
-        found.retain(|job| {
-            self.wants(job)
-                && (accounts.is_empty()
-                    || accounts.contains(&job.spec.account.as_deref().unwrap_or_default()))
-                && (nodes.is_empty() || nodes.iter().any(|node| Some(node) == job.worker.as_ref()))
-        });
+        let accounts = owned(parsed, "accounts");
+        found.retain(|job| self.wants(job) && jobs::is_of(job, &accounts, &self.nodes));
         found.sort_by_key(|job| job.id);
         found.dedup_by_key(|job| job.id);
         Ok(if self.apart { line::single(found) } else { line::grouped(found) })
     }
 
-    fn call(&self, shim: &mut Shim, parsed: &Parsed) -> Jobs {
-        let mut filter = filter(shim, parsed);
+    fn call(&self, shim: &Shim, parsed: &Parsed) -> base::Result<Jobs> {
+        let mut filter = filter(shim, parsed)?;
         if filter.owners.is_empty() && !parsed.has("allusers") && shim.context.user() != "root" {
             filter.owners.push(shim.context.user().to_owned());
         }
         filter.since = self.start;
         filter.states = self.states.iter().flat_map(|state| state.ours().iter().copied()).collect();
-        Jobs { elements: true, brief: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() }
+        Ok(Jobs { elements: true, brief: true, limit: Some(jobs::LIMIT), filter, ..Jobs::default() })
     }
 }
 
-fn filter(shim: &mut Shim, parsed: &Parsed) -> JobFilter {
-    let owned = |key: &str| parsed.list(key).into_iter().map(str::to_owned).collect::<Vec<String>>();
-    let users: Vec<String> = [owned("user"), owned("uid")].concat();
-    JobFilter {
-        owners: jobs::owners(shim, &users),
-        names: owned("name"),
-        queues: owned("partition"),
+fn filter(shim: &Shim, parsed: &Parsed) -> base::Result<JobFilter> {
+    let users = [owned(parsed, "user"), owned(parsed, "uid")].concat();
+    let owners = jobs::owners(shim, &users);
+    Ok(JobFilter {
+        owners: owners.map_err(|user| Failure::invalid(format!("Invalid user id: {user}")))?,
+        names: owned(parsed, "name"),
+        queues: owned(parsed, "partition"),
         ..JobFilter::default()
-    }
+    })
+}
+
+fn owned(parsed: &Parsed, key: &str) -> Vec<String> {
+    parsed.list(key).into_iter().map(str::to_owned).collect()
 }
 
 /// A line for each job, and behind it one for its step if it has run.
@@ -302,6 +302,7 @@ mod tests {
             Asked::read(&parsed, &sample::site()).unwrap_err()
         };
         assert_eq!(read("-j abc"), Refused::Fatal("Bad job/step specified: abc".to_owned()));
+        assert_eq!(read("-N n[1"), Refused::Error("Invalid host list: n[1".to_owned()));
         assert_eq!(
             read("-S 2030-01-01"),
             Refused::Error(

@@ -46,6 +46,10 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
     if ["json", "yaml", "iterate"].iter().any(|key| parsed.has(key)) {
         return shim.refuse("--json, --yaml and --iterate are not supported here", 1);
     }
+    let names = match hostlist::given(&parsed, "nodes") {
+        Ok(names) => names,
+        Err(refusal) => return shim.refuse(&refusal, 1),
+    };
     let nodes = Nodes::ask(shim)?;
     let (layout, letters) = match layout(&parsed, &nodes) {
         Ok(found) => found,
@@ -61,7 +65,7 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         }
         shim.line(layout.heading())?;
     }
-    for group in groups(&nodes, &parsed, &letters) {
+    for group in groups(&nodes, &parsed, &names, &letters) {
         shim.line(layout.row(&Row::from(&group), &site))?;
     }
     Ok(0)
@@ -114,8 +118,7 @@ fn layout(parsed: &Parsed, nodes: &Nodes) -> Result<(Layout<Row, Site>, String),
 }
 
 /// Nodes that are alike, by partition.
-fn groups<'a>(nodes: &'a Nodes, parsed: &Parsed, letters: &str) -> Vec<Group<'a>> {
-    let names = hostlist::expanded(&parsed.list("nodes").join(",")).unwrap_or_default();
+fn groups<'a>(nodes: &'a Nodes, parsed: &Parsed, names: &[String], letters: &str) -> Vec<Group<'a>> {
     let states = parsed.list("states");
     let is_meant = |worker: &&WorkerInfo| {
         (names.is_empty() || names.contains(&worker.name))
@@ -200,7 +203,7 @@ mod tests {
             queues: vec![queue("batch", QueueSettings::default()), queue("short", short)],
         };
         let (layout, letters) = layout(&parsed, &nodes).unwrap();
-        let rows = groups(&nodes, &parsed, &letters);
+        let rows = groups(&nodes, &parsed, &hostlist::given(&parsed, "nodes").unwrap(), &letters);
         let lines = rows.iter().map(|group| layout.row(&Row::from(group), &sample::site()));
         std::iter::once(layout.heading()).chain(lines).collect::<Vec<_>>().join("\n")
     }

@@ -7,7 +7,7 @@ mod order;
 use super::{
     MIN_JOB_AGE_S, check_cluster,
     columns::Layout,
-    help, jobs,
+    help, hostlist, jobs,
     line::{self, Line},
     selection::selections,
     site::Site,
@@ -112,7 +112,7 @@ impl Asked {
             names: list(&["name"], "SQUEUE_NAMES"),
             queues: list(&["partition"], "SQUEUE_PARTITION"),
             accounts: list(&["account"], "SQUEUE_ACCOUNT"),
-            nodes: super::hostlist::expanded(&parsed.list("nodelist").join(",")).unwrap_or_default(),
+            nodes: hostlist::given(parsed, "nodelist")?,
             is_me: parsed.has("me"),
             apart: parsed.has("array") || variable("SQUEUE_ARRAY").is_some(),
             sort: text("sort", "SQUEUE_SORT"),
@@ -147,7 +147,13 @@ fn states(words: &[String], is_start: bool) -> Result<Vec<State>, String> {
 
 /// The lines, in their order; none if that was refused.
 fn lines(shim: &mut Shim, asked: &Asked, site: &Site) -> Run<Option<Vec<Line>>> {
-    let mut owners = jobs::owners(shim, &asked.users);
+    let mut owners = Vec::new();
+    for user in &asked.users {
+        match jobs::owner(shim, user) {
+            Some(name) => owners.push(name),
+            None => shim.error(&format!("Invalid user: {user}")),
+        }
+    }
     if asked.is_me {
         owners.push(shim.context.user().to_owned());
     }
