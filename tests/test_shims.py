@@ -213,8 +213,9 @@ def test_posix_commands_submit_show_and_change(shims: Shims) -> None:
     assert shims("qstat", job).out.splitlines()[2].split() == [job, "named", "root", "0", "H", "batch"]
     assert "    Hold_Types = u" in shims("qstat", "-f", job).out.splitlines()
     assert shims("qselect", "-s", "H").out.split() == [job]
-    shims("qalter", "-N", "other", job)
-    shims("qrls", job)
+    shims("qalter", "-N", "other", "-h", "o", job)
+    assert "    Hold_Types = uo" in shims("qstat", "-f", job).out.splitlines()
+    shims("qrls", "-h", "uo", job)
     shims.wait_states("1", "COMPLETED")
     assert (shims.work / "other.o1").read_text() == f"1 in {shims.work}\n"
     assert (shims.work / "other.e1").read_text() == "err\n"

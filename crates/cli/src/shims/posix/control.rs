@@ -80,41 +80,47 @@ pub(crate) fn qrerun(shim: &mut Shim, arguments: Vec<String>) -> Run {
 
 /// `qhold [-h u|o|s|n]`: holds jobs.
 pub(crate) fn qhold(shim: &mut Shim, arguments: Vec<String>) -> Run {
-    let usage = "[-h hold_list] job_identifier...";
-    let parsed = match read(shim, usage, "h/=", arguments)? {
-        Ok(parsed) => parsed,
-        Err(code) => return Ok(code),
-    };
-    let Some(holds) = holds(parsed.last("h").unwrap_or("u")) else { return bad_hold(shim, usage) };
-    let mut code = 0;
-    for hold in holds {
-        let call = |shim: &mut Shim, jobs| shim.call(&HoldJobs { jobs, hold: Some(hold) });
-        code = code.max(of_jobs(shim, &parsed.operands, usage, call)?);
-    }
-    Ok(code)
+    of_holds(shim, arguments, hold)
 }
 
 /// `qrls [-h u|o|s|n]`: releases jobs.
 pub(crate) fn qrls(shim: &mut Shim, arguments: Vec<String>) -> Run {
+    of_holds(shim, arguments, |shim, jobs, holds| {
+        each(holds, |hold| shim.call(&ReleaseJobs { jobs: jobs.to_vec(), hold: Some(hold) }))
+    })
+}
+
+/// Makes a call for the jobs and holds that a command line names.
+fn of_holds(
+    shim: &mut Shim,
+    arguments: Vec<String>,
+    call: impl FnOnce(&mut Shim, &[JobSelection], &[HoldKind]) -> Result<JobOutcomes>,
+) -> Run {
     let usage = "[-h hold_list] job_identifier...";
     let parsed = match read(shim, usage, "h/=", arguments)? {
         Ok(parsed) => parsed,
         Err(code) => return Ok(code),
     };
-    let Some(holds) = holds(parsed.last("h").unwrap_or("u")) else { return bad_hold(shim, usage) };
-    let mut code = 0;
-    for hold in holds {
-        let call = |shim: &mut Shim, jobs| shim.call(&ReleaseJobs { jobs, hold: Some(hold) });
-        code = code.max(of_jobs(shim, &parsed.operands, usage, call)?);
-    }
-    Ok(code)
+    let Some(holds) = holds(parsed.last("h").unwrap_or("u")) else {
+        let program = shim.program;
+        shim.say("illegal -h value");
+        shim.plain_error(&format!("usage: {program} {usage}"));
+        return Ok(2);
+    };
+    of_jobs(shim, &parsed.operands, usage, |shim, jobs| call(shim, &jobs, &holds))
 }
 
-fn bad_hold(shim: &mut Shim, usage: &str) -> Run {
-    let program = shim.program;
-    shim.say("illegal -h value");
-    shim.plain_error(&format!("usage: {program} {usage}"));
-    Ok(2)
+/// Holds jobs in each of these ways.
+pub(super) fn hold(shim: &mut Shim, jobs: &[JobSelection], holds: &[HoldKind]) -> Result<JobOutcomes> {
+    each(holds, |hold| shim.call(&HoldJobs { jobs: jobs.to_vec(), hold: Some(hold) }))
+}
+
+fn each(holds: &[HoldKind], mut call: impl FnMut(HoldKind) -> Result<JobOutcomes>) -> Result<JobOutcomes> {
+    let mut all = JobOutcomes::default();
+    for hold in holds {
+        all.outcomes.extend(call(*hold)?.outcomes);
+    }
+    Ok(all)
 }
 
 /// Letters of holds; `n` is none.

@@ -1,11 +1,17 @@
 //! `qalter`: changes jobs that wait.
 
-use super::{control::of_jobs, date, qsub::depend, read, resources::Wish};
+use super::{
+    control::{self, of_jobs},
+    date,
+    qsub::depend,
+    read,
+    resources::Wish,
+};
 use crate::{
     context::Run,
     shims::{Shim, getopt::Parsed, site::Site},
 };
-use wire::control::{AlterJobs, HoldJobs, HoldKind, JobChange, JobOutcomes, ReleaseJobs};
+use wire::control::{AlterJobs, JobChange, JobOutcomes, ReleaseJobs};
 
 /// Runs the command.
 pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
@@ -22,18 +28,15 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
             return Ok(2);
         }
     };
-    let hold = parsed.last("h").map(str::to_owned);
+    let holds = parsed.last("h").and_then(control::holds);
     of_jobs(shim, &parsed.operands, usage, |shim, jobs| {
         let mut outcomes = JobOutcomes::default();
         if change != JobChange::default() {
             outcomes.outcomes.extend(shim.call(&AlterJobs { jobs: jobs.clone(), change })?.outcomes);
         }
-        match hold.as_deref() {
-            Some("n") => outcomes.outcomes.extend(shim.call(&ReleaseJobs { jobs, hold: None })?.outcomes),
-            Some(_) => {
-                let hold = Some(HoldKind::User);
-                outcomes.outcomes.extend(shim.call(&HoldJobs { jobs, hold })?.outcomes);
-            }
+        match holds.as_deref() {
+            Some([]) => outcomes.outcomes.extend(shim.call(&ReleaseJobs { jobs, hold: None })?.outcomes),
+            Some(holds) => outcomes.outcomes.extend(control::hold(shim, &jobs, holds)?.outcomes),
             None => {}
         }
         Ok(outcomes)
@@ -58,7 +61,7 @@ fn change(parsed: &Parsed, site: &Site) -> Result<JobChange, String> {
                 change.wall = wish.wall.or(change.wall);
             }
             "W" => change.dependencies = Some(depend(text)?.ok_or_else(bad)?),
-            "h" if super::control::holds(text).is_none() => return Err(bad()),
+            "h" if control::holds(text).is_none() => return Err(bad()),
             "h" | "m" | "M" | "c" => {}
             key => return Err(format!("-{key} cannot be changed here after submission")),
         }
