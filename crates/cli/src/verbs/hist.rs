@@ -14,11 +14,7 @@ use ntuple::{
     changed,
 };
 use serde::Serialize;
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 use wire::control::Want;
 
 /// Columns of output that is no terminal.
@@ -101,32 +97,45 @@ pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
     show(&args, &expr, (low, high), &outcome?.histograms[0], chain.entries(), context)
 }
 
-/// The files: those of the facility are brought to disk first, all at once.
-fn sources(files: &[String], context: &mut Context) -> Run<Vec<Arc<dyn Source>>> {
-    let is_ours = |file: &&String| file.starts_with('/');
-    let given = files.iter().filter(is_ours).map(|file| file.parse()).collect::<Result<Vec<FilePath>>>()?;
-    if !given.is_empty() {
-        let paths = glob::expand(context, &given, Match::Files)?;
-        transfer::stage(context, &paths)?;
-        waiting::files(context, &paths, Want::Online, waiting::PATIENCE_DEFAULT)?;
-    }
-    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
-    for file in files {
-        if let Some(path) = Some(file).filter(is_ours) {
-            for path in glob::expand(context, &[path.parse()?], Match::Files)? {
-                let url = context.url(&path)?;
-                sources.push(remote(url, context)?);
-            }
-        } else if file.contains("://") && !file.starts_with("file://") {
-            sources.push(remote(file.parse()?, context)?);
-        } else {
-            sources.push(Arc::new(FileSource::open(Path::new(file.trim_start_matches("file://")))?));
-        }
-    }
-    Ok(sources)
+/// Where a file is.
+enum Place {
+    Facility(FilePath),
+    Url(XrdUrl),
+    Here(PathBuf),
 }
 
-fn remote(url: XrdUrl, context: &Context) -> Result<Arc<dyn Source>> {
+/// The files: those of the facility are brought to disk first, all at once.
+fn sources(files: &[String], context: &mut Context) -> Run<Vec<Arc<dyn Source>>> {
+    let mut places = Vec::new();
+    for file in files {
+        if file.starts_with('/') {
+            // Once: a file that comes meanwhile would be read without having been staged.
+            let paths = glob::expand(context, &[file.parse()?], Match::Files)?;
+            places.extend(paths.into_iter().map(Place::Facility));
+        } else if file.contains("://") && !file.starts_with("file://") {
+            places.push(Place::Url(file.parse()?));
+        } else {
+            places.push(Place::Here(file.strip_prefix("file://").unwrap_or(file).into()));
+        }
+    }
+    let staged = places.iter().filter_map(|place| match place {
+        Place::Facility(path) => Some(path.clone()),
+        Place::Url(_) | Place::Here(_) => None,
+    });
+    let staged: Vec<FilePath> = staged.collect();
+    if !staged.is_empty() {
+        transfer::stage(context, &staged)?;
+        waiting::files(context, &staged, Want::Online, waiting::PATIENCE_DEFAULT)?;
+    }
+    places.into_iter().map(|place| open(place, context)).collect()
+}
+
+fn open(place: Place, context: &mut Context) -> Run<Arc<dyn Source>> {
+    let url = match place {
+        Place::Here(path) => return Ok(Arc::new(FileSource::open(&path)?)),
+        Place::Facility(path) => context.url(&path)?,
+        Place::Url(url) => url,
+    };
     Ok(Arc::new(Remote(PinnedFile::open(url, context.xrd_options())?)))
 }
 
