@@ -2,15 +2,12 @@
 
 use super::{
     site::Site,
-    span,
+    span::{self, UNLIMITED},
     state::{self, State},
 };
 use base::{JobId, Millis, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{ArrayElement, IndexRange, JobInfo};
-
-/// A wall limit from which on it is shown as none: ten years.
-pub(crate) const UNLIMITED: Millis = Millis::from_seconds(3650 * 86_400);
 
 /// A job, or several elements of an array that wait for the same.
 #[derive(Debug, Clone)]

@@ -2,6 +2,9 @@
 
 use base::Millis;
 
+/// A wall limit from which on it is shown as none: ten years.
+pub(crate) const UNLIMITED: Millis = Millis::from_seconds(3650 * 86_400);
+
 /// How long a job may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
@@ -9,6 +12,16 @@ pub(crate) enum Limit {
     Unlimited,
     /// So long.
     Span(Millis),
+}
+
+impl Limit {
+    /// The wall limit that a job asks for.
+    pub(crate) fn wall(self) -> Millis {
+        match self {
+            Self::Unlimited => UNLIMITED,
+            Self::Span(span) => span,
+        }
+    }
 }
 
 /// Reads a limit: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`, or a word. Zero means no

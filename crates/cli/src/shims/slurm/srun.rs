@@ -1,9 +1,7 @@
 //! `srun`: in a job, runs a command as tasks of it; elsewhere, submits the command as a job and shows what it prints.
 
 use super::{
-    CLUSTER, help, jobs,
-    line::UNLIMITED,
-    memory,
+    CLUSTER, help, jobs, memory,
     span::{self, Limit},
 };
 use crate::{
@@ -11,6 +9,7 @@ use crate::{
     shims::{
         Shim,
         getopt::{Order, Parsed},
+        origin::{Origin, absolute},
     },
     verbs,
 };
@@ -232,7 +231,7 @@ fn duplicate(file: &File, name: &str) -> Result<File> {
 
 /// Outside of a job: submits the command, shows what it prints, and ends as it ends.
 fn submit(shim: &mut Shim, parsed: &Parsed, tasks: u32) -> Run {
-    let spec = match spec(parsed, tasks) {
+    let spec = match spec(parsed, tasks, &Origin::here()?) {
         Ok(spec) => spec,
         Err(key) => return shim.refuse(&format!("Invalid --{key} specification"), 1),
     };
@@ -249,36 +248,28 @@ fn submit(shim: &mut Shim, parsed: &Parsed, tasks: u32) -> Run {
 }
 
 /// The job; the option that makes no sense is refused.
-fn spec(parsed: &Parsed, tasks: u32) -> std::result::Result<JobSpec, &'static str> {
+fn spec(parsed: &Parsed, tasks: u32, origin: &Origin) -> std::result::Result<JobSpec, &'static str> {
     let cpus = match parsed.last("cpus-per-task") {
         Some(text) => text.parse::<u32>().map_err(|_| "cpus-per-task")?,
         None => 1,
     };
-    let wall = match parsed.last("time").map(|text| span::limit(text).ok_or("time")).transpose()? {
-        None => Millis(0),
-        Some(Limit::Unlimited) => UNLIMITED,
-        Some(Limit::Span(span)) => span,
-    };
+    let limit = parsed.last("time").map(|text| span::limit(text).ok_or("time")).transpose()?;
+    let wall = limit.map_or(Millis(0), Limit::wall);
     let memory_bytes = match parsed.last("mem") {
         Some(text) => memory::bytes(text).ok_or("mem")?,
         None => 0,
     };
     let program = parsed.operands.first().map_or("", String::as_str);
     let name = parsed.last("job-name").unwrap_or_else(|| program.rsplit('/').next().unwrap_or_default());
-    let here = std::env::current_dir().map(|here| here.display().to_string()).unwrap_or_default();
-    let directory = std::path::Path::new(&here).join(parsed.last("chdir").unwrap_or("."));
-    let mut environment: std::collections::BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| !name.starts_with("BEARER_TOKEN") && !name.starts_with("BP_"))
-        .collect();
+    let mut environment = origin.passed();
     environment.insert("SLURM_CLUSTER_NAME".to_owned(), CLUSTER.to_owned());
-    environment.insert("SLURM_SUBMIT_DIR".to_owned(), here);
+    environment.insert("SLURM_SUBMIT_DIR".to_owned(), origin.directory.clone());
     Ok(JobSpec {
         name: name.to_owned(),
         command: parsed.operands.clone(),
         resources: Resources { cpus: tasks.saturating_mul(cpus), memory_bytes, wall },
         queue: parsed.last("partition").map(str::to_owned),
-        directory: Some(directory.display().to_string()),
+        directory: Some(absolute(parsed.last("chdir").unwrap_or("."), &origin.directory)),
         account: parsed.last("account").map(str::to_owned),
         environment,
         dialect: JobDialect::Slurm,
@@ -309,8 +300,8 @@ mod tests {
         assert_eq!(tasks(&parsed, |_| Some("7".to_owned())), Some(1));
         assert_eq!(tasks(&read("prog"), |_| Some("7".to_owned())), Some(7));
         assert_eq!(tasks(&read("-n 0 prog"), |_| None), None);
-        let spec = spec(&parsed, 1).unwrap();
+        let spec = spec(&parsed, 1, &Origin::default()).unwrap();
         assert_eq!((spec.resources.cpus, spec.name.as_str()), (2, "prog"));
-        assert_eq!(super::spec(&read("-t x prog"), 1).unwrap_err(), "time");
+        assert_eq!(super::spec(&read("-t x prog"), 1, &Origin::default()).unwrap_err(), "time");
     }
 }

@@ -3,7 +3,7 @@
 use super::options::{Batch, Export};
 use crate::shims::{
     origin::{Origin, absolute},
-    slurm::{CLUSTER, line::UNLIMITED, span::Limit},
+    slurm::{CLUSTER, span::Limit},
 };
 use base::Millis;
 use std::collections::BTreeMap;
@@ -53,11 +53,7 @@ pub(crate) fn submission(batch: &Batch, script: Script, origin: &Origin, key: St
 
 /// Zeros stand for the defaults of the queue.
 fn resources(batch: &Batch) -> Resources {
-    let wall = match batch.time {
-        None => Millis(0),
-        Some(Limit::Unlimited) => UNLIMITED,
-        Some(Limit::Span(span)) => span,
-    };
+    let wall = batch.time.map_or(Millis(0), Limit::wall);
     Resources { cpus: batch.cpus().unwrap_or(0), memory_bytes: batch.memory(), wall }
 }
 
@@ -132,7 +128,7 @@ mod tests {
     use super::*;
     use crate::shims::{
         getopt::{Order, parse},
-        slurm::{sample, sbatch::options::OPTIONS},
+        slurm::{sample, sbatch::options::OPTIONS, span::UNLIMITED},
     };
 
     fn batch(line: &str) -> Result<Batch, String> {

@@ -5,7 +5,7 @@ use crate::{
     context::Run,
     shims::{
         Shim,
-        slurm::{line::UNLIMITED, memory, sbatch, site::Site, span, span::Limit},
+        slurm::{memory, sbatch, site::Site, span},
     },
 };
 use wire::control::{AlterJobs, HoldJobs, JobChange, JobSelection, MoveJobs, PRIORITY, ReleaseJobs};
@@ -98,10 +98,7 @@ fn set(update: &mut Update, key: &str, value: &str, site: &Site) -> Result<(), S
             return Ok(());
         }
         "timelimit" => {
-            change.wall = Some(match span::limit(value).ok_or_else(bad)? {
-                Limit::Unlimited => UNLIMITED,
-                Limit::Span(span) => span,
-            });
+            change.wall = Some(span::limit(value).ok_or_else(bad)?.wall());
         }
         "jobname" | "name" => change.name = Some(value.to_owned()),
         "priority" => {
