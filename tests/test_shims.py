@@ -164,6 +164,7 @@ def test_refusals_are_those_of_slurm(shims: Shims) -> None:
         ("scancel", ["--name="], 1, "Invalid --name specification: it is empty; nothing is cancelled"),
         ("scancel", ["-w", "n[1"], 1, "Invalid host list: n[1"),
         ("sacct", ["-u", "nobody-knows"], 1, "sacct: error: Invalid user id: nobody-knows"),
+        ("srun", ["-M", "other", "true"], 1, "srun: error: 'other' can't be reached now"),
         ("sinfo", ["-n", "n[1"], 1, "sinfo: error: Invalid host list: n[1"),
         ("qselect", ["-u", ""], 2, "qselect: illegal -u value"),
         ("scontrol", ["show", "partition", "nope"], 1, "Partition nope not found"),

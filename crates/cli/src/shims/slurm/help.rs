@@ -1,6 +1,6 @@
-//! `--help`, `--usage` and `--version` of the commands, and the refusals of their command lines.
+//! `--help`, `--usage` and `--version` of the commands, and the refusals of their command lines and of other clusters.
 
-use super::VERSION;
+use super::{VERSION, check_cluster};
 use crate::{
     context::Run,
     shims::{
@@ -43,6 +43,10 @@ pub(crate) fn read(
         let text = help(shim.program, usage, table);
         shim.text(&text)?;
         return Ok(Asked::Answered(0));
+    }
+    if let Err(refusal) = check_cluster(parsed.last("clusters").or(parsed.last("cluster"))) {
+        shim.error(&refusal);
+        return Ok(Asked::Answered(1));
     }
     Ok(Asked::Do(parsed))
 }

@@ -1,6 +1,6 @@
 //! `scancel`: ends jobs, or sends them a signal.
 
-use super::{check_cluster, help, hostlist, jobs, selection::selections, signal, state::State};
+use super::{help, hostlist, jobs, selection::selections, signal, state::State};
 use crate::{
     context::Run,
     shims::{
@@ -28,9 +28,6 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         help::Asked::Do(parsed) => parsed,
         help::Asked::Answered(code) => return Ok(code),
     };
-    if let Err(refusal) = check_cluster(parsed.last("clusters").or(parsed.last("cluster"))) {
-        return shim.refuse(&refusal, 1);
-    }
     let signal = match parsed.last("signal").map(|text| signal::number(text).ok_or(text)) {
         None => None,
         Some(Ok(number)) => Some(number),

@@ -4,7 +4,7 @@ mod fields;
 mod layout;
 
 use super::{
-    check_cluster, help, hostlist, jobs,
+    help, hostlist, jobs,
     line::{self, Line},
     selection::{selection, selections},
     site::Site,
@@ -36,9 +36,6 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         help::Asked::Do(parsed) => parsed,
         help::Asked::Answered(code) => return Ok(code),
     };
-    if let Err(refusal) = check_cluster(parsed.last("clusters").or(parsed.last("cluster"))) {
-        return shim.refuse(&refusal, 1);
-    }
     if parsed.has("helpformat") {
         layout::help().into_iter().try_for_each(|line| shim.line(line))?;
         return Ok(0);

@@ -4,7 +4,7 @@ mod change;
 mod config;
 mod show;
 
-use super::{check_cluster, help, jobs, nodes::Nodes, selection::selections};
+use super::{help, jobs, nodes::Nodes, selection::selections};
 use crate::{
     context::Run,
     shims::{
@@ -25,9 +25,6 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         help::Asked::Do(parsed) => parsed,
         help::Asked::Answered(code) => return Ok(code),
     };
-    if let Err(refusal) = check_cluster(parsed.last("clusters").or(parsed.last("cluster"))) {
-        return shim.refuse(&refusal, 1);
-    }
     let words: Vec<&str> = parsed.operands.iter().map(String::as_str).collect();
     let (verb, rest) = words.split_first().map_or(("", &[][..]), |(verb, rest)| (*verb, rest));
     match verb.to_ascii_lowercase().as_str() {

@@ -3,7 +3,6 @@
 mod fields;
 
 use super::{
-    check_cluster,
     columns::Layout,
     help, hostlist,
     nodes::{Nodes, state},
@@ -40,9 +39,6 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         help::Asked::Do(parsed) => parsed,
         help::Asked::Answered(code) => return Ok(code),
     };
-    if let Err(refusal) = check_cluster(parsed.last("clusters").or(parsed.last("cluster"))) {
-        return shim.refuse(&refusal, 1);
-    }
     if ["json", "yaml", "iterate"].iter().any(|key| parsed.has(key)) {
         return shim.refuse("--json, --yaml and --iterate are not supported here", 1);
     }

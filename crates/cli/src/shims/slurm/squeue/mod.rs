@@ -5,7 +5,7 @@ mod json;
 mod order;
 
 use super::{
-    MIN_JOB_AGE_S, check_cluster,
+    MIN_JOB_AGE_S,
     columns::Layout,
     help, hostlist, jobs,
     line::{self, Line},
@@ -43,9 +43,6 @@ pub(crate) fn run(shim: &mut Shim, arguments: Vec<String>) -> Run {
         help::Asked::Do(parsed) => parsed,
         help::Asked::Answered(code) => return Ok(code),
     };
-    if let Err(refusal) = check_cluster(parsed.last("clusters").or(parsed.last("cluster"))) {
-        return shim.refuse(&refusal, 1);
-    }
     if parsed.has("yaml") || parsed.has("iterate") {
         return shim.refuse("--yaml and --iterate are not supported here", 1);
     }
