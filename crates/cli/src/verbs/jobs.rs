@@ -85,10 +85,14 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         ..Jobs::default()
     })?;
     if args.wait {
+        if list.jobs.is_empty() {
+            return Ok(0);
+        }
         // By its number an array is waited for as a whole.
-        let select: Vec<JobSelection> = list.jobs.iter().map(|job| job.id.into()).collect();
-        let call = AwaitJobs { select, ..AwaitJobs::default() };
-        return if list.jobs.is_empty() { Ok(0) } else { wait(context, &call, &args.timeout) };
+        let (elements, whole): (Vec<_>, Vec<_>) = list.jobs.iter().partition(|job| job.elements.is_none());
+        let ids = elements.into_iter().map(|job| job.id).collect();
+        let select = whole.into_iter().map(|job| job.id.into()).collect();
+        return wait(context, &AwaitJobs { ids, select }, &args.timeout);
     }
     show(context, &list, is_named)?;
     if list.is_cut && !context.output.is_json() {
