@@ -141,15 +141,17 @@ impl<'a> Worker<'a> {
                 });
             }
             Some(phases) => {
-                let results = Results { counters, scratch, arrays: &mut out, counts: &mut counts };
+                let (out, counts) = (&mut out, &mut counts);
+                let results = Results { counters, scratch, arrays: out, counts, filled: 0, is_cancelled };
                 let state = &mut bank.jagged;
-                JaggedGroup { phases, state, results, arrays, rows, is_cancelled }.run();
+                JaggedGroup { phases, state, results, arrays, rows }.run();
             }
         }
         let mut weights = Vec::new();
         for (counters, fill) in self.counters.iter_mut().zip(&self.compiled.plain.fills) {
             match counters {
-                // Counters of 32 bits cannot overflow within a row group, whose rows are bound.
+                // Counters of 32 bits cannot overflow within a row group: its rows are bound, and combinations are
+                // flushed before, see `Results::filled`.
                 Counters::Counts { counters, stride, total } => flush(counters, *stride, total),
                 Counters::Weights(sums) => {
                     let mut sums = std::mem::replace(sums, vec![[0.0; 2]; fill.size + 1]);
@@ -188,6 +190,7 @@ impl Partial {
     }
 }
 
+/// Adds what was counted to the totals, and begins at 0 again.
 fn flush(counters: &mut [u32], stride: usize, total: &mut [u64]) {
     for copy in counters.chunks_exact_mut(stride) {
         copy.iter().zip(&mut *total).for_each(|(count, total)| *total += u64::from(*count));

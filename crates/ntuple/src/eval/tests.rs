@@ -148,6 +148,33 @@ fn same_float(a: f64, b: f64) -> bool {
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
+#[test]
+fn counters_are_flushed_before_they_overflow() {
+    let mut plan = Plan::new(&schema());
+    let axes = vec![("x".to_owned(), Axis::regular(1, 0.0, 1.0).unwrap())];
+    plan.histogram(HistogramSpec { axes, cut: None, weight: None }).unwrap();
+    let compiled = Compiled::new(&mut plan);
+    let Worker { mut counters, mut scratch, .. } = Worker::new(&compiled);
+    let mut results = Results {
+        counters: &mut counters,
+        scratch: &mut scratch,
+        arrays: &mut [],
+        counts: &mut [],
+        filled: u32::MAX - 600,
+        is_cancelled: &NEVER,
+    };
+    // Room for one block, then not for another.
+    for (flushed, left) in [(0, 7), (7, 0)] {
+        if let Counters::Counts { counters, .. } = &mut results.counters[0] {
+            counters[1] = 7;
+        }
+        results.reserve_counts(CHUNK_ROWS);
+        let Counters::Counts { counters, total, .. } = &results.counters[0] else { unreachable!() };
+        assert_eq!((total[1], counters[1]), (flushed, left));
+    }
+    assert_eq!(results.filled, CHUNK_ROWS as u32);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

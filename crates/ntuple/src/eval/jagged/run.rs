@@ -11,6 +11,7 @@ use crate::{
     eval::{
         CHUNK_ROWS, Counters, Scratch,
         chunk::FillAll,
+        flush,
         inputs::{Buffers, Inputs, Lists},
         kernels::Rows,
         program::Slot,
@@ -79,6 +80,24 @@ pub(in crate::eval) struct Results<'w> {
     pub(in crate::eval) arrays: &'w mut [Values],
     /// Lengths of the lists in arrays of lists.
     pub(in crate::eval) counts: &'w mut [Option<Vec<u32>>],
+    /// Most that any counter can have counted since all were flushed.
+    pub(in crate::eval) filled: u32,
+    pub(in crate::eval) is_cancelled: &'w AtomicBool,
+}
+
+impl Results<'_> {
+    /// Makes room in the counters for `rows` more: a row group has any number of combinations.
+    pub(in crate::eval) fn reserve_counts(&mut self, rows: usize) {
+        let rows = rows as u32;
+        self.filled = self.filled.checked_add(rows).unwrap_or_else(|| {
+            for counters in self.counters.iter_mut() {
+                if let Counters::Counts { counters, stride, total } = counters {
+                    flush(counters, *stride, total);
+                }
+            }
+            rows
+        });
+    }
 }
 
 /// One row group.
@@ -88,14 +107,13 @@ pub(in crate::eval) struct JaggedGroup<'w> {
     pub(in crate::eval) results: Results<'w>,
     pub(in crate::eval) arrays: &'w Arrays,
     pub(in crate::eval) rows: usize,
-    pub(in crate::eval) is_cancelled: &'w AtomicBool,
 }
 
 impl JaggedGroup<'_> {
     /// Computes it.
     pub(in crate::eval) fn run(mut self) {
         let mut start = 0;
-        while start < self.rows && !self.is_cancelled.load(Ordering::Relaxed) {
+        while start < self.rows && !self.results.is_cancelled.load(Ordering::Relaxed) {
             let count = self.chunk_entries(start);
             self.chunk(start, count);
             start += count;
@@ -209,7 +227,10 @@ fn run_step(
         StepRows::Combination(..) if step.is_count_only() => {}
         StepRows::Combination(..) => {
             block.begin();
-            while block.fill(&step.rows, lists, buffers, rows.count) {
+            // A single entry may have more of them than anyone waits for.
+            while !runner.results.is_cancelled.load(Ordering::Relaxed)
+                && block.fill(&step.rows, lists, buffers, rows.count)
+            {
                 let (entries, parts) = (block.entries(), block.parts());
                 let count = entries.len();
                 let parents = if step.parent == Domain::ENTRIES { entries } else { parts[0] };
@@ -308,7 +329,10 @@ impl Kernel for OneBlock<'_, '_, '_> {
         for (sink, state) in step.picks.iter().zip(runner.picked.iter_mut()) {
             pick(runner.fresh, sink, state, &taken, runner.space, &lists);
         }
-        let Results { counters, scratch, arrays, counts } = &mut *runner.results;
+        if !step.fills.is_empty() {
+            runner.results.reserve_counts(rows.count);
+        }
+        let Results { counters, scratch, arrays, counts, .. } = &mut *runner.results;
         if !step.fills.is_empty() {
             let (fills, body) = (&step.fills[..], taken.registers);
             dispatch(FillAll { fills, counters, scratch, body, arrays: inputs.columns, rows, keep: None });
