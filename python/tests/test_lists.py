@@ -155,6 +155,15 @@ def by_index(e: Events) -> Any:
     return one(muons.eta[crossed(e)["0"].q == ak.local_index(muons.eta, axis=2)], axis=2)
 
 
+def half_charge(e: Events) -> Any:
+    return one(ak.combinations(e.J, 2)["0"].q / 2)
+
+
+def side(e: Events) -> Any:
+    eta = ak.combinations(e.J, 2)["0"].eta
+    return one(ak.where(eta > 0, 1.0, 2.0))
+
+
 def differing(e: Events) -> Any:
     p = ak.combinations(e.J, 2)
     return nan_max(p["0"].eta[p["0"].q != p["1"].q])
@@ -214,6 +223,12 @@ EXPRESSIONS: list[tuple[str, Callable[[Events], Any]]] = [
     ("J[not any(deltar(J, M[M.good]) < 1)].eta", lonely),
     ("M.eta[J.q]", by_index),
     ("sum(J).px", lambda e: ak.sum(vectors(e.J).x, axis=1)),
+    # Nothing is computed of a combination that is not there.
+    ("first(pairs(J).a.q / 2)", half_charge),
+    ("first(where(pairs(J).a.eta > 0, 1.0, 2.0))", side),
+    ("first(cross(J, M).a.eta)", lambda e: one(crossed(e)["0"].eta, axis=2)),
+    ("first(cross(J, M).a.q)", lambda e: ak.firsts(crossed(e)["0"].q, axis=2)),
+    ("first(vector(1, 2, 3, J.pt)).px", lambda e: ak.fill_none(ak.firsts(e.J.eta * 0 + 1.0), np.nan)),
     ("max(pairs(J).a.eta[pairs(J).a.q != pairs(J).b.q])", differing),
 ]
 

@@ -350,6 +350,55 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_a_collection_have_its_elements() {
+        let mut plan = jets();
+        plan.define("Jet_hard", "Jet.pt[Jet.pt > 30]").unwrap();
+        plan.define("Jet_muon", "Muon.pt").unwrap();
+        plan.define("Jet_double", "2 * Jet.pt").unwrap();
+        plan.define("Jet_sum", "sum(Jet.pt)").unwrap();
+        assert_eq!(
+            plan.type_of("pairs(Jet).a.hard").unwrap_err().what,
+            "expression: variable \"hard\" at 11 has values of a selection of Jet, not one for each element of Jet"
+        );
+        assert_eq!(
+            plan.type_of("Jet[Jet.pt > 3].muon").unwrap_err().what,
+            "expression: variable \"muon\" at 16 has values of Muon, not one for each element of Jet"
+        );
+        for (text, ty) in [
+            ("Jet.hard", "list[float]"),
+            ("Jet.sum", "float"),
+            ("Jet[Jet.pt > 3].sum", "list[float]"),
+            ("pairs(Jet).a.double + pairs(Jet).b.sum", "list[float]"),
+            ("first(Jet).sum", "float"),
+        ] {
+            assert_eq!(plan.type_of(text).unwrap(), ty, "{text}");
+        }
+    }
+
+    #[test]
+    fn objects_are_bound() {
+        let mut plan = jets();
+        plan.define("c0", "concat(Jet, Muon)").unwrap();
+        plan.define("c1", "concat(c0, c0, c0, c0)").unwrap();
+        assert_eq!(
+            plan.define("c2", "concat(c1, Jet)").unwrap_err().what,
+            "define c2: concat at 1 joins more than 8 lists"
+        );
+        plan.define("n0", "Jet[Muon.jet]").unwrap();
+        let failure = (0..300)
+            .find_map(|level| plan.define(&format!("n{}", level + 1), &format!("n{level}[Muon.jet]")).err());
+        assert!(failure.unwrap().what.ends_with("object is made of more than 256 others"));
+        assert!(plan.type_of("argmin(deltar(Jet, Muon))[Jet.pt > 3]").is_err());
+    }
+
+    #[test]
+    fn one_element_may_be_taken_in_several_ways() {
+        let mut plan = jets();
+        plan.array("Muon.jet[argmin(cross(Jet, Muon).b.pt)]").unwrap();
+        plan.array("cross(Jet, Muon).b.jet[argmin(cross(Jet, Muon).b.pt)]").unwrap();
+    }
+
+    #[test]
     fn a_cut_is_one_for_each_entry_and_a_result_has_one_domain() {
         let mut plan = jets();
         assert_eq!(

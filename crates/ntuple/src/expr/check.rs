@@ -13,6 +13,7 @@ pub(crate) fn check(expr: &Expr, graph: &mut Graph, scope: &Scope) -> Result<Val
     let mut checker = Checker { graph, scope };
     let value = checker.value(expr)?;
     graph.check_size()?;
+    value.check_size()?;
     Ok(value)
 }
 
@@ -211,11 +212,12 @@ impl Checker<'_> {
                 }
                 let holds = self.graph.is_true(plain.id);
                 let selection = self.graph.both(selection, Some(holds));
-                Ok(match value {
-                    Value::Plain(value) => Value::Plain(Plain { selection, ..value }),
-                    Value::Object(object) => Value::Object(Object { selection, ..object }),
-                    place @ Value::Place(_) => place,
-                })
+                match value {
+                    Value::Plain(value) => Ok(Value::Plain(Plain { selection, ..value })),
+                    Value::Object(object) => Ok(Value::Object(Object { selection, ..object })),
+                    Value::Place(_) => Err(Failure::invalid(format!("`[` at {at} cannot select places"))
+                        .hint("select from the list first: argmin(deltar(Jet[Jet.pt > 30], Muon))")),
+                }
             }
             Type::Int if selection.is_none() && !self.graph.is_combination(domain) => {
                 let domain = self.graph.domain(plain.id);
@@ -253,7 +255,7 @@ impl Checker<'_> {
             value => {
                 let plain = self.as_plain(value, at)?;
                 let id = self.graph.at_pick(plain.id, pick);
-                Ok(Value::Plain(Plain { id, selection: self.parent_selection(pick.domain) }))
+                Ok(Value::Plain(Plain { id, selection: self.graph.parent_selection(pick.domain) }))
             }
         }
     }
@@ -269,7 +271,7 @@ impl Checker<'_> {
                 .hint("the place must come from the same list, with the same selection"));
         };
         let place = self.graph.picked_place(pick, part as u8);
-        let (domain, selection) = (self.graph.parent(pick.domain), self.parent_selection(pick.domain));
+        let (domain, selection) = (self.graph.parent(pick.domain), self.graph.parent_selection(pick.domain));
         Ok(match value {
             Value::Object(object) => {
                 Value::Object(Object { kind: Kind::At(Box::new(object), place), domain, selection })

@@ -9,6 +9,9 @@ use super::{
 };
 use base::{Failure, Result};
 
+/// Lists that are joined to one: rows of joined lists have numbers of 31 bits, see `SECOND` and `ELEMENTS_MAX`.
+const LISTS_JOINED_MAX: u32 = 8;
+
 /// Functions of one float.
 const FLOAT_FUNCTIONS: [(&str, Unary); 24] = [
     ("sqrt", Unary::Sqrt),
@@ -59,7 +62,7 @@ const OTHER_FUNCTIONS: [(&str, usize, usize); 25] = [
     ("pairs", 1, 2),
     ("triples", 1, 1),
     ("cross", 2, 2),
-    ("concat", 2, 16),
+    ("concat", 2, LISTS_JOINED_MAX as usize),
     ("deltaphi", 2, 2),
     ("deltar", 2, 4),
     ("vector", 4, 4),
@@ -175,8 +178,9 @@ impl Checker<'_> {
 
     fn reduction(&mut self, called: Called<'_>, argument: &Expr) -> Result<Value> {
         let (value, domain, mask) = self.list(called, argument)?;
-        let result =
-            |checker: &Self, id| Ok(Value::Plain(Plain { id, selection: checker.parent_selection(domain) }));
+        let result = |checker: &Self, id| {
+            Ok(Value::Plain(Plain { id, selection: checker.graph.parent_selection(domain) }))
+        };
         if called.name == "count" {
             let id = self.graph.count(domain, mask);
             return result(self, id);
@@ -184,7 +188,7 @@ impl Checker<'_> {
         if let (Value::Object(object), "sum") = (&value, called.name) {
             let vector = self.vector(object, argument.at)?;
             let vector = vector.map(|component| self.graph.sum(domain, component.id, mask));
-            let (domain, selection) = (self.graph.parent(domain), self.parent_selection(domain));
+            let (domain, selection) = (self.graph.parent(domain), self.graph.parent_selection(domain));
             return Ok(Value::Object(Object { kind: Kind::Vector(vector), domain, selection }));
         }
         let id = self.as_plain(value, argument.at)?.id;
@@ -293,6 +297,13 @@ impl Checker<'_> {
                 None => object,
                 Some(before) => self.join_objects(before, object),
             });
+            if joined.as_ref().is_some_and(|joined| joined.lists() > LISTS_JOINED_MAX) {
+                return Err(Failure::invalid(format!(
+                    "concat at {} joins more than {LISTS_JOINED_MAX} lists",
+                    called.at
+                ))
+                .hint("count those that its arguments join already"));
+            }
         }
         // There are two arguments at least.
         Ok(joined.map_or_else(|| unreachable!("concat has arguments"), Value::Object))

@@ -4,7 +4,7 @@
 //! - An element that is not there is missing: the first of an empty list, or one at a place outside.
 
 use super::graph::{
-    Binary, Choice, Cmp, Domain, From, Graph, Id, Jagged, Pick, Reduction, Rows, Scalar, Type, Unary,
+    Binary, Choice, Cmp, Domain, From, Graph, Id, Jagged, Op, Pick, Reduction, Rows, Scalar, Type, Unary,
 };
 
 impl Graph {
@@ -130,6 +130,11 @@ impl Graph {
         self.simplified(Jagged::Pick(pick, part), Type::Int, parent)
     }
 
+    /// Which rows of the parent of `domain` have results.
+    pub(crate) fn parent_selection(&self, domain: Domain) -> Option<Id> {
+        if self.parent(domain) == Domain::ENTRIES { None } else { self.parts(domain)[0].1 }
+    }
+
     /// Whether a row was picked.
     fn is_picked(&mut self, pick: Pick) -> Id {
         let place = self.picked_place(pick, 0);
@@ -139,14 +144,22 @@ impl Graph {
 
     /// The value of the picked row.
     pub(crate) fn at_pick(&mut self, id: Id, pick: Pick) -> Id {
-        let value = self.picked(id, pick);
-        if value == id {
-            return value;
-        }
-        if self.ty(value) == Type::Float {
-            return value;
-        }
+        let mut value = self.picked(id, pick);
         let is_picked = self.is_picked(pick);
+        // An element of a list is missing by itself if nothing was picked; what is computed from it need not be.
+        if !matches!(self.node(value).op, Op::Jagged(Jagged::At(..))) {
+            let nothing = match self.ty(value) {
+                Type::Float => Scalar::Float(f64::NAN),
+                Type::Int => Scalar::Int(0),
+                Type::Bool => Scalar::Bool(false),
+            };
+            let nothing = self.constant(nothing);
+            value = self.plain_select(is_picked, value, nothing);
+        }
+        // The same element, taken in another way, is present in the same entries.
+        if self.ty(value) == Type::Float || self.present(value).is_some() {
+            return value;
+        }
         let present = match self.present(id) {
             Some(present) => {
                 let present = self.picked(present, pick);
@@ -167,7 +180,7 @@ impl Graph {
         };
         let ty = self.ty(id);
         let value = self.simplified(Jagged::At(id, place), ty, domain);
-        if ty == Type::Float {
+        if ty == Type::Float || self.present(value).is_some() {
             return value;
         }
         let list = self.domain(id);

@@ -33,8 +33,8 @@ impl Checker<'_> {
             Kind::Picked(inner, pick) => match self.field(inner, name, at)? {
                 Value::Object(inner) => return Ok(self.picked_object(inner, *pick)),
                 value => {
-                    let plain = self.as_plain(value, at)?;
-                    self.graph.at_pick(plain.id, *pick)
+                    let id = self.of_each(value, inner, name, at)?;
+                    self.graph.at_pick(id, *pick)
                 }
             },
         };
@@ -43,23 +43,43 @@ impl Checker<'_> {
 
     fn number_of(&mut self, object: &Object, name: &str, at: usize) -> Result<Id> {
         let value = self.field(object, name, at)?;
-        Ok(self.as_plain(value, at)?.id)
+        self.of_each(value, object, name, at)
+    }
+
+    /// `value`, the variable `name` of `object`, in each of its rows. A value of the entry is the same in all.
+    fn of_each(&mut self, value: Value, object: &Object, name: &str, at: usize) -> Result<Id> {
+        let Plain { id, selection } = self.as_plain(value, at)?;
+        let domain = self.graph.domain(id);
+        if self.graph.is_constant(id) || (domain, selection) == (object.domain, object.selection) {
+            return Ok(id);
+        }
+        if domain == Domain::ENTRIES {
+            return Ok(self.graph.lift(From::Entry, id, object.domain));
+        }
+        let collections = self.scope.collections();
+        let [of, found] = [object.domain, domain].map(|domain| self.graph.domain_name(domain, collections));
+        let what = if of == found { format!("a selection of {found}") } else { found };
+        Err(Failure::invalid(format!(
+            "variable {name:?} at {at} has values of {what}, not one for each element of {of}"
+        ))
+        .hint("define it without a selection, from variables of the collection whose name it begins with"))
     }
 
     /// `object` in the row that `pick` picks.
     pub(super) fn picked_object(&self, object: Object, pick: Pick) -> Value {
         let domain = self.graph.parent(pick.domain);
-        let selection = self.parent_selection(pick.domain);
+        let selection = self.graph.parent_selection(pick.domain);
         Value::Object(Object { kind: Kind::Picked(Box::new(object), pick), domain, selection })
     }
 
-    /// Which rows of the parent of `domain` have results.
-    pub(super) fn parent_selection(&self, domain: Domain) -> Option<Id> {
-        if self.graph.parent(domain) == Domain::ENTRIES { None } else { self.graph.parts(domain)[0].1 }
-    }
-
     fn of_collection(&mut self, object: &Object, collection: &str, name: &str, at: usize) -> Result<Value> {
-        if let Some(id) = self.scope.column_of(collection, name) {
+        if let Some(plain) = self.scope.column_of(collection, name) {
+            if object.selection.is_none() {
+                // The same as its own name.
+                return Ok(Value::Plain(plain));
+            }
+            let whole = Object { selection: None, ..object.clone() };
+            let id = self.of_each(Value::Plain(plain), &whole, name, at)?;
             return Ok(Value::Plain(Plain { id, selection: object.selection }));
         }
         if DERIVED.contains(&name) {
@@ -83,7 +103,7 @@ impl Checker<'_> {
         }
         let plain = |id| Value::Plain(Plain { id, selection: object.selection });
         if name == "source" {
-            let before = sources(first);
+            let before = first.lists();
             let number = self.graph.constant(Scalar::Int(i64::from(before)));
             let zero = self.graph.constant(Scalar::Int(0));
             let earlier = match first.kind {
@@ -217,13 +237,5 @@ impl Checker<'_> {
         let vector = [0, 1, 2, 3].map(|i| self.graph.binary(op, ids[i], ids[i + 4]));
         let domain = vector.iter().map(|id| self.graph.domain(*id)).max().unwrap_or(Domain::ENTRIES);
         Ok(Value::Object(Object { kind: Kind::Vector(vector), domain, selection }))
-    }
-}
-
-/// Lists that were joined to make `object`.
-fn sources(object: &Object) -> u32 {
-    match &object.kind {
-        Kind::Joined(first, second) => sources(first) + sources(second),
-        _ => 1,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     graph::{Domain, Graph, Id, Rows},
-    value::{Kind, Object, Value},
+    value::{Kind, Object, Plain, Value},
 };
 use crate::column::collection_of;
 use base::{Failure, Result};
@@ -71,10 +71,10 @@ impl Scope {
     }
 
     /// The column of the variable `name` of a collection.
-    pub(super) fn column_of(&self, collection: &str, name: &str) -> Option<Id> {
+    pub(super) fn column_of(&self, collection: &str, name: &str) -> Option<Plain> {
         let found = ["_", "."].map(|between| self.names.get(&format!("{collection}{between}{name}")));
         match found.into_iter().flatten().next() {
-            Some(Value::Plain(plain)) => Some(plain.id),
+            Some(Value::Plain(plain)) => Some(*plain),
             _ => None,
         }
     }

@@ -49,11 +49,35 @@ pub(crate) enum Kind {
     Vector([Id; 4]),
 }
 
+impl Object {
+    /// Lists that were joined to make it.
+    pub(super) fn lists(&self) -> u32 {
+        match &self.kind {
+            Kind::Joined(first, second) => first.lists() + second.lists(),
+            _ => 1,
+        }
+    }
+
+    /// Objects of which it is made, itself included.
+    fn size(&self) -> usize {
+        let parts = match &self.kind {
+            Kind::Collection(_) | Kind::Vector(_) => 0,
+            Kind::Joined(first, second) => first.size() + second.size(),
+            Kind::Combination(parts) => parts.iter().map(Value::size).sum(),
+            Kind::Part(_, inner) | Kind::Picked(inner, _) | Kind::At(inner, _) => inner.size(),
+        };
+        1 + parts
+    }
+}
+
 impl From<Id> for Plain {
     fn from(id: Id) -> Self {
         Self { id, selection: None }
     }
 }
+
+/// Most objects of which one is made: bounds the stack of what walks them, and what definitions of definitions add up to.
+const OBJECTS_MAX: usize = 256;
 
 /// The names of the parts of a combination.
 pub(super) const PARTS: [&str; 3] = ["a", "b", "c"];
@@ -69,12 +93,26 @@ impl Value {
         if domain == Domain::ENTRIES { name.to_owned() } else { format!("list[{name}]") }
     }
 
+    /// Objects of which it is made.
+    fn size(&self) -> usize {
+        if let Self::Object(object) = self { object.size() } else { 0 }
+    }
+
+    /// Refuses objects beyond the bound; checked after each expression, whose own size is bound.
+    pub(super) fn check_size(&self) -> Result<()> {
+        if self.size() <= OBJECTS_MAX {
+            return Ok(());
+        }
+        Err(Failure::invalid(format!("object is made of more than {OBJECTS_MAX} others"))
+            .hint("define its variables instead, each as a number"))
+    }
+
     /// Its rows, and which of them are selected.
     pub(super) fn rows(&self, graph: &Graph) -> (Domain, Option<Id>) {
         match self {
             Self::Plain(plain) => (graph.domain(plain.id), plain.selection),
             Self::Object(object) => (object.domain, object.selection),
-            Self::Place(pick) => (graph.parent(pick.domain), None),
+            Self::Place(pick) => (graph.parent(pick.domain), graph.parent_selection(pick.domain)),
         }
     }
 }
