@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 import backplane
+from backplane import _executor
+from backplane._executor import JobExecutor
 
 pytest.importorskip("cloudpickle")
 
@@ -67,6 +70,98 @@ def test_futures_can_be_cancelled_and_waited_for(live: backplane.Facility) -> No
         executor.submit(pow, 2, 3)
     with pytest.raises(backplane.NotFoundError):
         live.stat(executor._directory)
+
+
+def test_the_directory_is_private(live: backplane.Facility) -> None:
+    with live.executor("/tasks") as executor:
+        executor.submit(pow, 2, 3).result(60)
+        assert live.stat(executor._directory)["mode"] & 0o077 == 0, "who writes there has code run"
+
+
+def test_whatever_ends_the_collector_is_told_and_the_next_function_has_another(
+    live: backplane.Facility, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = live.executor("/tasks")
+    with monkeypatch.context() as broken:
+        broken.setattr(executor, "_wait_for_events", lambda: {}["a bug"])
+        slow = executor.submit(time.sleep, 1000)
+        with pytest.raises(KeyError, match="a bug"):
+            slow.result(60)
+    slow.job.cancel()
+    assert executor.submit(pow, 2, 3).result(60) == 8
+    executor.shutdown()
+
+
+def test_an_end_that_is_told_before_the_future_is_here(
+    live: backplane.Facility, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = live.executor("/tasks")
+    slow = executor.submit(time.sleep, 1000)
+    told, wait_for_events, submit = threading.Event(), executor._wait_for_events, live.submit
+
+    def wait() -> set[int] | None:
+        ended = wait_for_events()
+        told.set()
+        return ended
+
+    def submit_and_wait(*args: object, **options: object) -> backplane.Job:
+        told.clear()
+        job: backplane.Job = submit(*args, **options)  # type: ignore[arg-type]
+        job.wait(60)
+        assert told.wait(60)
+        return job
+
+    monkeypatch.setattr(executor, "_wait_for_events", wait)
+    # The call that waits is one from before; the end of this job ends it.
+    executor.submit(pow, 2, 2).result(60)
+    monkeypatch.setattr(live, "submit", submit_and_wait)
+    assert executor.submit(pow, 2, 3).result(20) == 8
+    slow.cancel()
+    executor.shutdown()
+
+
+def test_a_lost_event_is_no_lost_result(live: backplane.Facility, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_executor, "_LOOK_S", 0.0)
+    executor = live.executor("/tasks")
+    wait_for_events = executor._wait_for_events
+    monkeypatch.setattr(executor, "_wait_for_events", lambda: wait_for_events() and set())
+    assert executor.submit(pow, 2, 3).result(60) == 8
+    executor.shutdown()
+
+
+def test_a_head_that_is_away_while_a_result_is_read(live: backplane.Facility, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_executor, "_PAUSE_S", 0.0)
+    failures, read = [backplane.UnavailableError("the head is starting")] * 2, live.read_bytes
+
+    def read_later(path: str) -> bytes:
+        if failures:
+            raise failures.pop()
+        return read(path)
+
+    monkeypatch.setattr(live, "read_bytes", read_later)
+    with live.executor("/tasks") as executor:
+        assert executor.submit(pow, 2, 3).result(60) == 8
+    assert not failures
+
+
+def test_who_shuts_down_waits_for_results_that_are_being_read(
+    live: backplane.Facility, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_reading, go_on, take = threading.Event(), threading.Event(), JobExecutor._take
+
+    def wait_and_take(*args: object) -> object:
+        is_reading.set()
+        assert go_on.wait(60)
+        return take(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(JobExecutor, "_take", wait_and_take)
+    executor = live.executor("/tasks")
+    future = executor.submit(pow, 2, 3)
+    assert is_reading.wait(60)
+    assert list(executor._waiting) == [future.job], "so shutdown waits for it"
+    go_on.set()
+    executor.shutdown()
+    assert future.result(0) == 8
 
 
 def test_an_array_is_its_jobs(live: backplane.Facility) -> None:

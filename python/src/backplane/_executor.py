@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import io
 import itertools
 import pickle
@@ -15,7 +16,8 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ._errors import BackplaneError, InvalidError, JobFailedError, NotFoundError, UnavailableError
+from ._calls import Away, fail
+from ._errors import BackplaneError, InvalidError, JobFailedError, NotFoundError
 from ._jobs import OVER, Job, JobResult, named_inputs
 
 if TYPE_CHECKING:
@@ -28,8 +30,10 @@ _T = TypeVar("_T")
 _WAIT_S = 30.0
 # Pause after a call that failed: the head may be starting again.
 _PAUSE_S = 1.0
-# How long the head may be away before those who wait are told.
-_AWAY_S = 3600.0
+# How long a job whose end was not told stays unnoticed: then all are looked at.
+_LOOK_S = 300.0
+# Jobs of one look.
+_LOOKED_MAX = 1000
 # Calls of one array: it stays far below what a facility takes.
 _ARRAY_MAX = 100_000
 # What runs on the worker: it needs Python and cloudpickle there, nothing of ours.
@@ -91,11 +95,20 @@ class JobFuture(concurrent.futures.Future[_T]):
         return cancelled
 
 
+@dataclasses.dataclass
+class _Waiting:
+    """A future whose result is not there yet."""
+
+    future: JobFuture[Any]
+    path: str
+    unread: Away = dataclasses.field(default_factory=Away)
+
+
 class JobExecutor(concurrent.futures.Executor):
     """Runs functions as jobs of a facility. Made by `Facility.executor`.
 
     Functions and arguments travel by cloudpickle, which must be installed here and on the workers; results come back as
-    files of the facility and are removed when they have been read.
+    files of the facility, in a directory that only you can open, and are removed when they have been read.
     """
 
     def __init__(
@@ -111,9 +124,10 @@ class JobExecutor(concurrent.futures.Executor):
         self._python, self._options, self._running_max = python or sys.executable, dict(options), running_max
         # Guards what follows; notified when there is a future to wait for, or when it is shut down.
         self._changed = threading.Condition()
-        self._waiting: dict[int, tuple[JobFuture[Any], str]] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._is_shut_down = False
-        self._collector: threading.Thread | None = None
+        self._is_collecting = False
+        self._has_directory = False
         reply = facility._call("get_events", {"newest": 0})
         self._seen = {"after": reply["next_after"], "incarnation": reply["incarnation"]}
 
@@ -195,12 +209,12 @@ class JobExecutor(concurrent.futures.Executor):
         """
         with self._changed:
             self._is_shut_down = True
-            waiting = [future for future, _ in self._waiting.values()]
+            waiting = [one.future for one in self._waiting.values()]
             self._changed.notify_all()
         if cancel_futures:
             for future in waiting:
                 future.cancel()
-        if wait and self._collector is not None:
+        if wait and self._has_directory:
             concurrent.futures.wait(waiting)
             self._remove_directory()
 
@@ -208,64 +222,81 @@ class JobExecutor(concurrent.futures.Executor):
         self, fn: Callable[..., Any], calls: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]], *, name: str
     ) -> list[Any]:
         """Submit one job for each call, and have their ends waited for."""
-        with self._changed:
-            if self._is_shut_down:
-                raise RuntimeError("cannot schedule new futures after shutdown")
+        self._begin()
         place = posixpath.join(self._directory, uuid.uuid4().hex[:12])
         calls_path = f"{place}.calls"
         self._facility.write_bytes(calls_path, _pack(fn, calls))
         options: dict[str, Any] = {"name": name, **self._options}
         options["inputs"] = {**named_inputs(options.get("inputs", ())), calls_path: "calls"}
         options["outputs"] = {**(options.get("outputs") or {}), "result.*": place}
-        command = [self._python, "-c", _PROGRAM]
-        if len(calls) == 1:
-            jobs = [self._facility.submit(command, **options)]
-        else:
-            jobs = list(
-                self._facility.submit_array(
-                    command, indices=range(len(calls)), running_max=self._running_max, **options
-                )
-            )
-        futures = []
+        # Nobody looks at the event that a job has ended before its future is here.
         with self._changed:
-            for index, job in enumerate(jobs):
+            self._check_open()
+            futures = []
+            for index, job in enumerate(self._submit_jobs(len(calls), options)):
                 future: JobFuture[Any] = JobFuture()
                 future.job = job
-                self._waiting[int(job)] = (future, posixpath.join(place, f"result.{index}"))
+                self._waiting[int(job)] = _Waiting(future, posixpath.join(place, f"result.{index}"))
                 futures.append(future)
-            if self._collector is None:
+            if not self._is_collecting:
+                self._is_collecting = True
                 # A daemon: a program that forgets its futures can end.
-                self._collector = threading.Thread(target=self._collect, name="backplane-executor", daemon=True)
-                self._collector.start()
+                threading.Thread(target=self._collect, name="backplane-executor", daemon=True).start()
             self._changed.notify_all()
         return futures
 
+    def _check_open(self) -> None:
+        if self._is_shut_down:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def _begin(self) -> None:
+        """Make the directory before the first function: what lies there is run, here and on the workers."""
+        with self._changed:
+            self._check_open()
+            if not self._has_directory:
+                self._facility._make_private(self._directory)
+                self._has_directory = True
+
+    def _submit_jobs(self, count: int, options: dict[str, Any]) -> Sequence[Job]:
+        command = [self._python, "-c", _PROGRAM]
+        if count == 1:
+            return [self._facility.submit(command, **options)]
+        return self._facility.submit_array(command, indices=range(count), running_max=self._running_max, **options)
+
     def _collect(self) -> None:
-        """Wait for events of jobs in one call, whatever their number, and give each future its result."""
-        away_since: float | None = None
+        """Give each future its result. Whatever ends this thread is told to those that are left."""
+        try:
+            self._follow()
+        except BaseException as error:
+            self._fail_all(error)
+
+    def _follow(self) -> None:
+        """Wait for events of jobs in one call, whatever their number, until there is nothing to wait for any more."""
+        away = Away()
         # The first look is at all: they may have ended before anybody waited.
         ended: set[int] | None = None
-        while True:
-            with self._changed:
-                while not self._waiting and not self._is_shut_down:
-                    self._changed.wait()
-                if not self._waiting:
-                    return
-                known = set(self._waiting)
+        looked = time.monotonic()
+        while known := self._known():
+            if ended is None or time.monotonic() - looked > _LOOK_S:
+                ended, looked = known, time.monotonic()
             try:
-                self._settle(known if ended is None else known & ended)
-                ended = self._wait_for_events()
-                away_since = None
-            except (UnavailableError, OSError) as error:
-                away_since = away_since or time.monotonic()
-                if time.monotonic() - away_since > _AWAY_S:
-                    self._fail_all(error)
-                    return
-                ended = None
+                are_all_read = self._settle(known & ended)
+                # Those that are over and could not be read are tried again soon.
+                ended = self._wait_for_events() if are_all_read else None
+                away.is_back()
+            except Away.ERRORS:
+                if away.is_too_long():
+                    raise
+                are_all_read, ended = False, None
+            if not are_all_read:
                 time.sleep(_PAUSE_S)
-            except BackplaneError as error:
-                self._fail_all(error)
-                return
+
+    def _known(self) -> set[int]:
+        """Return jobs whose futures wait, when there are some; none if there are to be none any more."""
+        with self._changed:
+            while not self._waiting and not self._is_shut_down:
+                self._changed.wait()
+            return set(self._waiting)
 
     def _wait_for_events(self) -> set[int] | None:
         """Return jobs that ended since the last call; `None` if events were missed, and all have to be looked at."""
@@ -274,54 +305,77 @@ class JobExecutor(concurrent.futures.Executor):
         self._seen = {"after": reply["next_after"], "incarnation": reply["incarnation"]}
         return {int(event["subject"]) for event in reply["events"]} if is_whole else None
 
-    def _settle(self, jobs: Iterable[int]) -> None:
-        """Give the futures of jobs that are over their results."""
-        ordered = sorted(jobs)
-        for start in range(0, len(ordered), 1000):
-            for info in self._facility.jobs(ordered[start : start + 1000]):
-                if info["state"] in OVER:
-                    with self._changed:
-                        future, path = self._waiting.pop(info["id"])
-                    self._finish(future, path, JobResult.of(info))
+    def _settle(self, jobs: Iterable[int]) -> bool:
+        """Give the futures of jobs that are over their results; tell whether all of these could be read."""
+        ordered, are_all_read = sorted(jobs), True
+        for start in range(0, len(ordered), _LOOKED_MAX):
+            for info in self._facility.jobs(ordered[start : start + _LOOKED_MAX]):
+                if info["state"] in OVER and not self._finish(info["id"], JobResult.of(info)):
+                    are_all_read = False
+        return are_all_read
 
-    def _finish(self, future: JobFuture[Any], path: str, result: JobResult) -> None:
-        if not future.set_running_or_notify_cancel():
-            return
+    def _finish(self, job: int, result: JobResult) -> bool:
+        """Give the future of a job its result; tell whether that could be read."""
+        one = self._waiting[job]
+        answer: tuple[bool, Any, str | None] = (False, None, None)
+        if not one.future.cancelled():
+            try:
+                answer = self._take(one.path, result)
+            except Away.ERRORS as error:
+                if not one.unread.is_too_long():
+                    return False
+                answer = (False, error, None)
+            except BaseException as error:
+                answer = (False, error, None)
+        # Until then it is waited for: who shuts down removes what is read here.
         try:
-            ok, value, text = self._take(path, result)
-        except Exception as error:
-            ok, value, text = False, error, None
-        if ok:
-            future.set_result(value)
-            return
-        if text is not None:
-            value.__cause__ = RemoteError(text)
-        future.set_exception(value)
+            _tell(one.future, *answer)
+        finally:
+            with self._changed:
+                del self._waiting[job]
+        return True
 
     def _take(self, path: str, result: JobResult) -> tuple[bool, Any, str | None]:
         if not result.ok:
-            why = f": {result.reason}" if result.reason else ""
-            text = self._facility.job(result.job).log().stderr.strip()
-            last = text.splitlines()[-1] if text else ""
-            raise JobFailedError(
-                f"job {result.job} {result.state}{why}{f' ({last})' if last else ''}",
-                f"`bp log {result.job}` shows what it printed",
-            )
+            raise self._failed(result)
         answer: tuple[bool, Any, str | None] = pickle.loads(self._facility.read_bytes(path))
-        self._facility.remove(path)
+        # Else it goes with the directory.
+        with contextlib.suppress(BackplaneError):
+            self._facility.remove(path)
         return answer
 
+    def _failed(self, result: JobResult) -> JobFailedError:
+        why = f": {result.reason}" if result.reason else ""
+        lines: list[str] = []
+        with contextlib.suppress(BackplaneError):
+            lines = self._facility.job(result.job).log().stderr.strip().splitlines()
+        last = f" ({lines[-1]})" if lines else ""
+        return JobFailedError(
+            f"job {result.job} {result.state}{why}{last}", f"`bp log {result.job}` shows what it printed"
+        )
+
     def _fail_all(self, error: BaseException) -> None:
+        """Fail the futures that are left; those of later functions have another thread."""
         with self._changed:
-            waiting, self._waiting = self._waiting, {}
-        for future, _ in waiting.values():
-            if future.set_running_or_notify_cancel():
-                future.set_exception(error)
+            waiting, self._waiting, self._is_collecting = self._waiting, {}, False
+        for one in waiting.values():
+            fail(one.future, error)
 
     def _remove_directory(self) -> None:
         """Remove what functions and results have left behind."""
         with contextlib.suppress(NotFoundError):
             self._facility.rm(self._directory, recursive=True)
+
+
+def _tell(future: JobFuture[Any], ok: bool, value: Any, text: str | None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if ok:
+        future.set_result(value)
+        return
+    if text is not None:
+        value.__cause__ = RemoteError(text)
+    future.set_exception(value)
 
 
 def _by_chunk(fn: Callable[..., _T]) -> Callable[[Sequence[tuple[Any, ...]]], list[_T]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -521,6 +522,16 @@ class Facility(TransferVerbs, JobVerbs):
             host=host,
             wait_s=wait_s,
         )
+
+    def _make_private(self, path: str) -> None:
+        """Make a directory that only its owner can open, and those that lead to it."""
+        try:
+            self.mkdir(posixpath.dirname(path), parents=True)
+            self._call("mkdir", {"path": path, "mode": 0o700})
+        except BackplaneError as error:
+            if error.hint is None:
+                error.add_note("hint: name a directory of the facility where you may write, by directory=…")
+            raise
 
     def _call(
         self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0, news: News | None = None

@@ -11,9 +11,9 @@ import uuid
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 from urllib.parse import urlsplit
 
-from .. import _core
 from .._calls import whole_number
 from .._errors import BackplaneError, InvalidError
+from .._jobs import OVER
 from ._cluster import WAIT_S, Cluster, need_distributed
 
 if TYPE_CHECKING:
@@ -104,14 +104,7 @@ class FacilityCluster(Cluster):
     def _keep(self, directory: str, data: bytes) -> str:
         """Write the key where nobody else can read it."""
         private = posixpath.join(directory, f".cluster-{uuid.uuid4().hex[:12]}")
-        try:
-            self._facility.mkdir(directory, parents=True)
-            self._facility.mkdir(private)
-            _core.RemoteNames(self._facility._door("/"), self._facility.user).chmod(private, 0o700)
-        except BackplaneError as error:
-            if error.hint is None:
-                error.add_note("hint: name a directory of the facility where you may write, by directory=…")
-            raise
+        self._facility._make_private(private)
         path = posixpath.join(private, "worker.json")
         self._facility.write_bytes(path, data)
         return path
@@ -149,9 +142,8 @@ class FacilityCluster(Cluster):
         """Those jobs that are not over, oldest first."""
         if not self.jobs:
             return []
-        over = ("done", "failed", "cancelled")
         states = {about["id"]: about["state"] for about in self._facility.jobs(self.jobs)}
-        return [job for job in self.jobs if states.get(job.id) not in over]
+        return [job for job in self.jobs if states.get(job.id) not in OVER]
 
     def why(self) -> str | None:
         """Say what the newest job waits for, or how it ended.
