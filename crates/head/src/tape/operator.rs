@@ -43,9 +43,7 @@ pub(super) fn ask_for_missing(core: &mut Core, view: &View, now: Timestamp) -> R
     core.live.loads_awaited.retain(|vid, done| missing.contains_key(vid) && now - *done < FOUND_WITHIN);
     let known = core.store.operator_requests(OPERATOR_REQUESTS_MAX)?;
     let open = known.iter().filter(|request| request.answer == OperatorAnswer::Open);
-    if missing.is_empty() && open.clone().next().is_none() {
-        return Ok(());
-    }
+    let room = OPERATOR_REQUESTS_MAX - open.clone().count();
     for request in open {
         if missing.remove(&request.vid).is_none() {
             let arrived = view.volumes.get(&request.vid).map(|volume| volume.library.as_str());
@@ -56,7 +54,8 @@ pub(super) fn ask_for_missing(core: &mut Core, view: &View, now: Timestamp) -> R
             answered(core, request, answer, ("", &message), now)?;
         }
     }
-    for (vid, files) in missing.into_iter().take(OPERATOR_REQUESTS_MAX) {
+    // Those that are open are all known here, so none is asked for twice; what does not fit is asked for later.
+    for (vid, files) in missing.into_iter().take(room) {
         if core.live.loads_awaited.contains_key(vid) {
             core.look_again_in(FOUND_WITHIN);
             continue;

@@ -1,13 +1,17 @@
 //! Operators: volumes that are in no library, and drives that are out of use.
 
 use super::{end_with, support::*};
-use base::{Cause, ErrorKind, Failure, Millis};
+use base::{Cause, ErrorKind, Failure, Millis, Vid};
 use sim::World;
+use std::collections::BTreeSet;
 use wire::control::{
     AnswerOperatorRequest, Blame, Cartridge, DisableDrive, EnableDrive, GetStatus, NextTapeSession,
     OperatorAnswer, OperatorRequest, RegisterLibrary, RequestFailed, RequestState, SetVolumeState, Stat,
     TapeOrders, VolumeState,
 };
+
+/// Requests to operators that are open at one time.
+const OPEN_MAX: usize = 100;
 
 /// The library says what it has.
 fn register(world: &mut World, vids: &[&str]) {
@@ -86,6 +90,44 @@ fn a_cancelled_load_fails_what_waits_with_the_message() {
     assert!(row.reason.contains("it burnt") && row.reason.contains("SIM001"), "{}", row.reason);
     ask(&mut world, None);
     assert_eq!(asked(&mut world).len(), 1, "nobody waits for it any more");
+}
+
+#[test]
+fn more_volumes_than_a_shift_can_load_are_asked_for_later_and_once() {
+    let mut world = world();
+    // One file on each volume: the next one is archived when the last volume may not be written any more.
+    let vids: Vec<String> = (1..=OPEN_MAX + 20).map(|number| format!("SIM{number:03}")).collect();
+    for vid in &vids {
+        world.library.volumes.entry(vid.parse().unwrap()).or_default();
+    }
+    register(&mut world, &vids.iter().map(String::as_str).collect::<Vec<_>>());
+    for vid in &vids {
+        let at = format!("/{vid}");
+        put_nearline(&mut world, &at, 10);
+        let vid = stat(&mut world, &at).unwrap().copies[0].vid.clone();
+        world.user(SetVolumeState { vid, state: VolumeState::Full, reason: String::new() }).unwrap();
+    }
+    register(&mut world, &[]);
+    for vid in &vids {
+        stage(&mut world, &format!("/{vid}"), None).unwrap();
+    }
+    for _ in 0..3 {
+        ask(&mut world, None);
+        assert_eq!(open_vids(&mut world).len(), OPEN_MAX);
+    }
+    for request in asked(&mut world).into_iter().take(30) {
+        answer(&mut world, &request, OperatorAnswer::Cancelled, "it burnt");
+    }
+    ask(&mut world, None);
+    let open = open_vids(&mut world);
+    assert_eq!(open.len(), vids.len() - 30, "there was room for the others");
+    assert_eq!(open.iter().collect::<BTreeSet<_>>().len(), open.len(), "none is asked for twice");
+}
+
+/// Volumes that are asked for.
+fn open_vids(world: &mut World) -> Vec<Vid> {
+    let open = asked(world).into_iter().filter(|request| request.answer == OperatorAnswer::Open);
+    open.map(|request| request.vid).collect()
 }
 
 #[test]
