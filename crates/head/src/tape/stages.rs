@@ -12,7 +12,10 @@ use crate::{
     waiters::Awaited,
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp, units::counted};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 use wire::control::{
     CancelStageFiles, DeleteStageRequest, Done, EventType, FileState, GetStageRequest, ReleaseStageFiles,
     RequestKind, RequestState, STAGE_FILES_KEPT_MAX, STAGE_FILES_MAX, STAGE_LIFETIME_DEFAULT,
@@ -33,9 +36,13 @@ pub(super) fn user_behind(core: &Core, holder: &str) -> Result<Option<String>> {
     if let Some(user) = holder.strip_prefix("user ") {
         return Ok(Some(user.to_owned()));
     }
-    let id = holder.strip_prefix("stage request ").and_then(|id| id.parse().ok());
-    let request = id.map(|id| core.store.stage_request(StageRequestId(id))).transpose()?.flatten();
+    let request = request_behind(holder).map(|id| core.store.stage_request(id)).transpose()?.flatten();
     Ok(request.map(|request| request.owner))
+}
+
+/// The stage request behind the name of a pin, if it is one.
+fn request_behind(holder: &str) -> Option<StageRequestId> {
+    holder.strip_prefix("stage request ")?.parse().ok().map(StageRequestId)
 }
 
 /// How the recall of a file ended, for the stage requests that have it.
@@ -55,19 +62,10 @@ pub(crate) fn stage_ended(core: &mut Core, file: FileId, end: StageEnd<'_>, now:
             StageEnd::Failed(why) => (StageState::Failed, Some(why), None),
         };
         core.store.shorten_pin(file, &holder(row.request), until, now)?;
-        end_file(core, &row, (state, error), now)?;
+        core.store.end_stage_file(&row, state, error, now)?;
+        complete(core, row.request, now)?;
     }
     Ok(())
-}
-
-fn end_file(
-    core: &mut Core,
-    row: &StageFileRow,
-    (state, error): (StageState, Option<&str>),
-    now: Timestamp,
-) -> Result<()> {
-    core.store.end_stage_file(row, state, error, now)?;
-    complete(core, row.request, now)
 }
 
 /// Notes that a request is over, if it is.
@@ -211,31 +209,39 @@ impl Apply for GetStageRequest {
     }
 }
 
+/// Refuses more paths than a request can have.
+fn require_few(paths: &[String]) -> Result<()> {
+    if paths.len() <= STAGE_FILES_MAX {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("{} paths are more than {STAGE_FILES_MAX}", paths.len()))
+        .hint("nothing was changed; send several requests"))
+}
+
+/// A path as files of a request are compared: one that is not valid is only itself.
+fn plain(path: &str) -> String {
+    path.parse::<FilePath>().map_or_else(|_| path.to_owned(), |path| path.to_string())
+}
+
 /// The files of a request that are named; refused if one of them is not part of it.
 fn named(core: &Core, id: StageRequestId, paths: &[String]) -> Result<Vec<StageFileRow>> {
-    let files = core.store.stage_files(id)?;
+    require_few(paths)?;
+    let files = core.store.stage_files(id)?.into_iter();
+    let files: HashMap<_, _> = files.map(|row| (plain(&row.staged.path), row)).collect();
     let find = |path: &String| {
-        let plain = path.parse::<FilePath>().ok();
-        let is_it = |row: &&StageFileRow| {
-            row.staged.path == *path || plain.is_some() && row.staged.path.parse::<FilePath>().ok() == plain
-        };
-        files.iter().find(is_it).cloned().ok_or_else(|| {
+        files.get(&plain(path)).cloned().ok_or_else(|| {
             Failure::invalid(format!("{path} does not belong to stage request {id}"))
                 .hint("nothing was changed; name only files of the request")
         })
     };
-    if paths.len() > STAGE_FILES_MAX {
-        return Err(Failure::invalid(format!("{} paths are more than {STAGE_FILES_MAX}", paths.len())));
-    }
     paths.iter().map(find).collect()
 }
 
 impl Apply for CancelStageFiles {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let request = own(core, context, self.id)?;
-        for row in named(core, self.id, &self.paths)? {
-            let_go(core, &row, &request.owner, context.now)?;
-        }
+        let files = named(core, self.id, &self.paths)?;
+        let_go_of(core, &request, &files, context.now)?;
         Ok(Done {})
     }
 }
@@ -243,9 +249,8 @@ impl Apply for CancelStageFiles {
 impl Apply for DeleteStageRequest {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let request = own(core, context, self.id)?;
-        for row in core.store.stage_files(self.id)? {
-            let_go(core, &row, &request.owner, context.now)?;
-        }
+        let files = core.store.stage_files(self.id)?;
+        let_go_of(core, &request, &files, context.now)?;
         core.store.delete_stage_request(self.id)?;
         Ok(Done {})
     }
@@ -254,36 +259,61 @@ impl Apply for DeleteStageRequest {
 impl Apply for ReleaseStageFiles {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let Some(id) = self.id else {
-            for path in self.paths.iter().take(STAGE_FILES_MAX) {
-                release_any(core, context, path)?;
-            }
+            release_any(core, context, &self.paths)?;
             return Ok(Done {});
         };
         let request = own(core, context, id)?;
-        for row in named(core, id, &self.paths)? {
-            let_go(core, &row, &request.owner, context.now)?;
-        }
+        let files = named(core, id, &self.paths)?;
+        let_go_of(core, &request, &files, context.now)?;
         Ok(Done {})
     }
 }
 
-/// Lets go of a file for all requests of the caller. That no request has it is no failure: it is what was asked for.
-fn release_any(core: &mut Core, context: &Context, path: &str) -> Result<()> {
-    let node = resolve_file(core, &context.who, &path.parse()?)?;
-    for row in core.store.stages_of_user(node.id, &context.who.name)? {
-        let_go(core, &row, &context.who.name, context.now)?;
+/// Lets go of files for all requests of the caller. That no request has one is no failure: it is what was asked for.
+fn release_any(core: &mut Core, context: &Context, paths: &[String]) -> Result<()> {
+    require_few(paths)?;
+    let (owner, now) = (&context.who.name, context.now);
+    // Each request is read once, however many of its files are released.
+    let mut requests: BTreeMap<StageRequestId, HashMap<FileId, StageFileRow>> = BTreeMap::new();
+    for path in paths {
+        let node = resolve_file(core, &context.who, &path.parse()?)?;
+        for id in core.store.pins(node.id, now)?.iter().filter_map(|holder| request_behind(holder)) {
+            if !requests.contains_key(&id) {
+                let is_own = core.store.stage_request(id)?.is_some_and(|request| request.owner == *owner);
+                let files = if is_own { core.store.stage_files(id)? } else { Vec::new() };
+                let files = files.into_iter().filter_map(|row| Some((row.file?, row)));
+                requests.insert(id, files.collect());
+            }
+            if let Some(row) = requests.get(&id).and_then(|files| files.get(&node.id)) {
+                let_go(core, row, owner, now)?;
+            }
+        }
     }
-    Ok(())
+    requests.into_keys().try_for_each(|id| complete(core, id, now))
 }
 
-/// A request does not need a file any more: what is under way for it alone ends.
+/// A request does not need some of its files any more.
+fn let_go_of(
+    core: &mut Core,
+    request: &StageRequestRow,
+    files: &[StageFileRow],
+    now: Timestamp,
+) -> Result<()> {
+    for row in files {
+        let_go(core, row, &request.owner, now)?;
+    }
+    complete(core, request.id, now)
+}
+
+/// A request does not need a file any more: what is under way for it alone ends. Whether the request is over is seen once, after
+/// all of its files.
 fn let_go(core: &mut Core, row: &StageFileRow, owner: &str, now: Timestamp) -> Result<()> {
     let Some(file) = row.file else { return Ok(()) };
     core.store.shorten_pin(file, &holder(row.request), None, now)?;
     if row.staged.state.is_over() {
         return Ok(());
     }
-    end_file(core, row, (StageState::Cancelled, None), now)?;
+    core.store.end_stage_file(row, StageState::Cancelled, None, now)?;
     let recall = core.store.request_of(RequestKind::Recall, file)?;
     if let Some(recall) =
         recall.filter(|recall| recall.owner == owner && recall.state != RequestState::Failed)

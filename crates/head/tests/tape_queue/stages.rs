@@ -138,6 +138,29 @@ fn a_release_ends_the_pins_of_one_request() {
     assert_eq!(pins(&mut world, "/f"), [format!("stage request {other}")], "not for others");
     world.call(user("bob"), ReleaseStageFiles { id: None, paths: vec!["/f".into()] }).unwrap();
     assert_eq!(pins(&mut world, "/f"), [""; 0]);
+    // Too many are refused: none is left pinned behind an answer that says it is not.
+    for id in [Some(own), None] {
+        let call = ReleaseStageFiles { id, paths: vec!["/f".into(); STAGE_FILES_MAX + 1] };
+        assert_eq!(refusal(world.call(user("bob"), call)), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn a_file_is_released_by_path_in_all_requests_of_its_user() {
+    let mut world = world();
+    for at in ["/f", "/g"] {
+        put_nearline(&mut world, at, 10);
+    }
+    let ids = [submit(&mut world, "bob", &["/f", "/g"]), submit(&mut world, "bob", &["//f/"])];
+    let other = submit(&mut world, "cyd", &["/f"]);
+    let call = ReleaseStageFiles { id: None, paths: vec!["/f".into(), "/f".into()] };
+    world.call(user("bob"), call).unwrap();
+    assert_eq!(states(&mut world, "bob", ids[0]), [StageState::Cancelled, StageState::Submitted]);
+    assert_eq!(states(&mut world, "bob", ids[1]), [StageState::Cancelled]);
+    assert_eq!(pins(&mut world, "/f"), [format!("stage request {other}")]);
+    assert_eq!(requests(&mut world).len(), 2, "the recall goes on for the other user");
+    cancel(&mut world, "bob", ids[0], "//g/").unwrap();
+    assert_eq!(requests(&mut world).len(), 1);
 }
 
 #[test]

@@ -28,8 +28,7 @@ pub(crate) struct StageFileRow {
     pub(crate) staged: StagedFile,
 }
 
-const FILE: &str =
-    "f.request, f.number, f.file, f.path, f.state, f.error, f.metadata, f.lifetime, f.started, f.finished";
+const FILE: &str = "request, number, file, path, state, error, metadata, lifetime, started, finished";
 
 fn request(row: &Row<'_>) -> StoreResult<StageRequestRow> {
     Ok(StageRequestRow {
@@ -99,15 +98,14 @@ impl Store {
 
     /// The files of a request, in its order.
     pub(crate) fn stage_files(&self, id: StageRequestId) -> StoreResult<Vec<StageFileRow>> {
-        let sql = format!("SELECT {FILE} FROM stage_file f WHERE f.request = ?1 ORDER BY f.number");
+        let sql = format!("SELECT {FILE} FROM stage_file WHERE request = ?1 ORDER BY number");
         self.all(&sql, (id.0,), file)
     }
 
     /// What waits for a file.
     pub(crate) fn open_stages_of(&self, id: FileId) -> StoreResult<Vec<StageFileRow>> {
         let sql = format!(
-            "SELECT {FILE} FROM stage_file f WHERE f.file = ?1 AND f.state IN ('submitted', 'started')
-             ORDER BY f.request"
+            "SELECT {FILE} FROM stage_file WHERE file = ?1 AND state IN ('submitted', 'started') ORDER BY request"
         );
         self.all(&sql, (id.0,), file)
     }
@@ -144,7 +142,7 @@ impl Store {
     pub(crate) fn complete_stage_request(&self, id: StageRequestId, now: Timestamp) -> StoreResult<bool> {
         let changed = self.run_counted(
             "UPDATE stage_request SET completed = ?2 WHERE id = ?1 AND completed IS NULL AND NOT EXISTS (
-                 SELECT 1 FROM stage_file f WHERE f.request = ?1 AND f.state IN ('submitted', 'started'))",
+                 SELECT 1 FROM stage_file WHERE request = ?1 AND state IN ('submitted', 'started'))",
             (id.0, now.0),
         )?;
         Ok(changed > 0)
@@ -170,15 +168,5 @@ impl Store {
     pub(crate) fn stage_counts(&self) -> StoreResult<(u64, u64)> {
         let sql = "SELECT count(*), CAST(coalesce(sum(files), 0) AS BIGINT) FROM stage_request";
         self.one(sql, (), |row| Ok((row.get(0)?, row.get(1)?)))
-    }
-
-    /// Requests of a user that have a file which is on disk for them, or is to be.
-    pub(crate) fn stages_of_user(&self, file_id: FileId, owner: &str) -> StoreResult<Vec<StageFileRow>> {
-        let sql = format!(
-            "SELECT {FILE} FROM pin p JOIN stage_request r ON p.holder = 'stage request ' || CAST(r.id AS TEXT)
-             JOIN stage_file f ON f.request = r.id AND f.file = p.file
-             WHERE p.file = ?1 AND r.owner = ?2 ORDER BY f.request"
-        );
-        self.all(&sql, (file_id.0, owner), file)
     }
 }
