@@ -37,15 +37,15 @@ impl Apply for GetLocalities {
 fn volumes(core: &Core, context: &Context) -> Result<BTreeMap<Vid, Access>> {
     let drives = core.store.drives()?.into_iter().filter(|row| trouble(core, row, context.now).is_none());
     let libraries: BTreeSet<String> = drives.map(|row| row.library).collect();
-    let rows = core.store.volumes()?.into_iter();
-    Ok(rows
-        .map(|row| {
-            let access = match row.state {
+    let places = core.store.volume_places()?.into_iter();
+    Ok(places
+        .map(|(vid, state, library)| {
+            let access = match state {
                 VolumeState::Broken => Access::Broken,
-                state if state.is_readable() && libraries.contains(&row.library) => Access::Readable,
+                state if state.is_readable() && libraries.contains(&library) => Access::Readable,
                 _ => Access::Hindered,
             };
-            (row.vid, access)
+            (vid, access)
         })
         .collect())
 }

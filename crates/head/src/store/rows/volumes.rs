@@ -165,6 +165,13 @@ impl Store {
         self.all(&format!("SELECT {VOLUME} ORDER BY v.vid"), (), volume)
     }
 
+    /// The state of each volume and its library, for those who need not know how full it is: that is a sum of its copies.
+    pub(crate) fn volume_places(&self) -> StoreResult<Vec<(Vid, VolumeState, String)>> {
+        self.all("SELECT vid, state, library FROM volume", (), |row| {
+            Ok((vid(row, 0)?, word(row, 1)?, row.get(2)?))
+        })
+    }
+
     pub(crate) fn set_volume_state(
         &self,
         vid: &Vid,
