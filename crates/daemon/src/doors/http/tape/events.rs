@@ -1,9 +1,6 @@
 //! A stage request as server-sent events: its state now, and again whenever it changes, until it is over.
 
-use super::{
-    TapeRequest,
-    requests::{id_of, look},
-};
+use super::{TapeRequest, requests::look};
 use crate::doors::http::answer::Problem;
 use axum::{
     extract::Path,
@@ -73,7 +70,7 @@ impl Following {
     async fn news(&self) -> Option<StageRequestInfo> {
         tokio::time::sleep(PAUSE).await;
         let door = &self.request.door;
-        let call = GetStageRequest { id: id_of(&self.last.id.to_string()).ok()? };
+        let call = GetStageRequest { id: self.last.id };
         loop {
             let head = door.files.head().ok()?;
             let is_news = |info: &StageRequestInfo| *info != self.last;

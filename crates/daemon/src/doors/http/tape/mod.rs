@@ -11,7 +11,7 @@ use crate::access::identity::Identity;
 use axum::{
     Json, Router,
     extract::{FromRef, FromRequestParts},
-    http::{HeaderMap, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, Method, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -120,11 +120,6 @@ impl TapeRequest {
         let is_tls = self.caller.peer.is_some_and(|peer| peer.is_tls);
         format!("{}://{host}", if is_tls { "https" } else { "http" })
     }
-}
-
-/// An answer without content.
-fn empty() -> Response {
-    StatusCode::OK.into_response()
 }
 
 /// `GET /.well-known/wlcg-tape-rest-api`: where the API is.

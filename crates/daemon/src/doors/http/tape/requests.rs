@@ -1,6 +1,6 @@
 //! Stage requests and their files, and where files are.
 
-use super::{ENDPOINT, TapeRequest, empty};
+use super::{ENDPOINT, TapeRequest};
 use crate::doors::http::answer::{Answer, Problem};
 use axum::{
     Json,
@@ -9,12 +9,12 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base::{Failure, Result};
+use base::{Failure, FilePath, Result};
 use wire::{
     auth::token::Right,
     control::{
-        CancelStageFiles, DeleteStageRequest, FileLocality, GetLocalities, GetStageRequest, LOCALITIES_MAX,
-        ReleaseStageFiles, StageFile, StageRequestId, StageRequestInfo, SubmitStageRequest,
+        CancelStageFiles, DeleteStageRequest, Done, FileLocality, GetLocalities, GetStageRequest,
+        LOCALITIES_MAX, ReleaseStageFiles, StageFile, StageRequestId, StageRequestInfo, SubmitStageRequest,
     },
     http::tape::{ArchiveInfo, PathsBody, StageBody, StageCreated, StageStatus, parse_request_id},
 };
@@ -41,7 +41,7 @@ async fn submitted(request: &TapeRequest, body: &[u8]) -> Answer {
 }
 
 /// The number in a target.
-pub(super) fn id_of(text: &str) -> Result<StageRequestId> {
+fn id_of(text: &str) -> Result<StageRequestId> {
     parse_request_id(text).ok_or_else(|| {
         Failure::not_found(format!("there is no stage request {text:.80?}"))
             .hint("use the requestId of the answer to `POST stage`")
@@ -57,7 +57,7 @@ pub(super) async fn look(request: &TapeRequest, id: &str) -> Result<StageRequest
 
 /// The paths of a request that are paths: others have failed alone.
 fn valid(info: &StageRequestInfo) -> impl Iterator<Item = &String> {
-    let is_path = |path: &&String| path.parse::<base::FilePath>().is_ok();
+    let is_path = |path: &&String| path.parse::<FilePath>().is_ok();
     info.files.iter().map(|file| &file.path).filter(is_path)
 }
 
@@ -65,6 +65,11 @@ fn valid(info: &StageRequestInfo) -> impl Iterator<Item = &String> {
 pub(super) async fn show(request: TapeRequest, Path(id): Path<String>) -> Response {
     let outcome = look(&request, &id).await;
     request.answer(outcome.map(|info| Json(StageStatus::from(info)).into_response()).map_err(Problem::from))
+}
+
+/// The answer to what has no content.
+fn done(request: &TapeRequest, outcome: Result<Done>) -> Response {
+    request.answer(outcome.map(|_| StatusCode::OK.into_response()).map_err(Problem::from))
 }
 
 /// `DELETE stage/{id}`: takes a request back and forgets it.
@@ -75,8 +80,7 @@ pub(super) async fn delete(request: TapeRequest, Path(id): Path<String>) -> Resp
         request.may_all(Right::Stage, valid(&info))?;
         request.call(DeleteStageRequest { id }).await
     };
-    let outcome = outcome.await;
-    request.answer(outcome.map(|_| empty()).map_err(Problem::from))
+    done(&request, outcome.await)
 }
 
 /// `POST stage/{id}/cancel`: takes files of a request back.
@@ -87,8 +91,7 @@ pub(super) async fn cancel(request: TapeRequest, Path(id): Path<String>, body: B
         request.may_all(Right::Stage, &paths)?;
         request.call(CancelStageFiles { id, paths }).await
     };
-    let outcome = outcome.await;
-    request.answer(outcome.map(|_| empty()).map_err(Problem::from))
+    done(&request, outcome.await)
 }
 
 /// `POST release/{id}`: files of a request are not needed on disk any more.
@@ -100,8 +103,7 @@ pub(super) async fn release(request: TapeRequest, Path(id): Path<String>, body: 
         request.may_all(Right::Stage, &paths)?;
         request.call(ReleaseStageFiles { id: parse_request_id(&id), paths }).await
     };
-    let outcome = outcome.await;
-    request.answer(outcome.map(|_| empty()).map_err(Problem::from))
+    done(&request, outcome.await)
 }
 
 /// `POST archiveinfo`: where files are. A longer list is answered in part, as the API wants it.
