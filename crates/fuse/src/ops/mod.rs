@@ -53,7 +53,7 @@ pub(crate) fn answer(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         opcode::SETXATTR => xattr::set(mount, caller, request),
         opcode::LISTXATTR => xattr::list(mount, caller, request),
         opcode::REMOVEXATTR => xattr::remove(mount, caller, request),
-        // They are refused as on a file system that has none.
+        // Hard links are refused as on a file system that has none.
         opcode::LINK => Err(Errno::PERM.into()),
         opcode::DESTROY => Mount::nothing(),
         // The kernel does not ask again for what does not exist.
