@@ -4,7 +4,7 @@ use crate::{args::Global, output::Output};
 use base::{Failure, FilePath, Result};
 use client::{Control, Facility, xrd};
 use nix::sys::stat::{Mode, umask};
-use wire::control::Call;
+use wire::control::{Call, Done};
 
 /// The reasons for which a verb ends early.
 #[derive(Debug)]
@@ -107,6 +107,12 @@ impl Context {
     /// Makes a call.
     pub(crate) fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply> {
         self.facility()?.control.call(call)
+    }
+
+    /// Makes a call whose reply says nothing to people; with `--json` it is printed, so that programs have one.
+    pub(crate) fn done<C: Call<Reply = Done>>(&mut self, call: &C) -> Run<()> {
+        let reply = self.call(call)?;
+        if self.output.is_json() { self.output.json(&reply) } else { Ok(()) }
     }
 
     /// Where the bytes of `path` are read and written.

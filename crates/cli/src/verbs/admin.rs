@@ -8,7 +8,7 @@ use crate::{
 };
 use base::{RequestId, Vid};
 use clap::Subcommand;
-use wire::control::{Call, DisableDrive, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes};
+use wire::control::{DisableDrive, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes};
 
 /// Repair volumes, drives, tape requests and the catalogue
 #[derive(Debug, clap::Args)]
@@ -87,22 +87,22 @@ enum Request {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.thing {
         Thing::Volume(Volume::Set { vid, state, reason }) => {
-            call(context, &SetVolumeState { vid, state: state.into(), reason })?;
+            context.done(&SetVolumeState { vid, state: state.into(), reason })?;
             Ok(0)
         }
         Thing::Volume(Volume::Survey { vids, all }) => survey(context, &SurveyVolumes { vids, all }),
         Thing::Drive(Drive::Disable { drive, reason }) => {
-            call(context, &DisableDrive { drive, reason })?;
+            context.done(&DisableDrive { drive, reason })?;
             Ok(0)
         }
         Thing::Drive(Drive::Enable { drive }) => {
-            call(context, &EnableDrive { drive })?;
+            context.done(&EnableDrive { drive })?;
             Ok(0)
         }
         Thing::Settle(args) => super::settle::run(args, context),
         Thing::Recover(args) => super::recover::run(args, context),
         Thing::Request(Request::Retry { ids }) => {
-            context.each(ids, |context, request| call(context, &RetryRequest { request }))
+            context.each(ids, |context, request| context.done(&RetryRequest { request }))
         }
     }
 }
@@ -122,9 +122,4 @@ fn survey(context: &mut Context, call: &SurveyVolumes) -> Run {
             .news(format!("{volumes} will be surveyed; `bp volumes` shows the progress: {vids}"))?;
     }
     Ok(0)
-}
-
-fn call<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run<()> {
-    let reply = context.call(call)?;
-    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
 }

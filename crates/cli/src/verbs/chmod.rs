@@ -32,7 +32,6 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = path_arg::paths(context, args.paths)?;
     let paths = glob::expand(context, &paths, Match::All)?;
     walk::each(context, paths, args.recursive, &mut |context, path| {
-        let reply = context.call(&SetMode { path: path.clone(), mode: args.mode })?;
-        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+        context.done(&SetMode { path: path.clone(), mode: args.mode })
     })
 }

@@ -62,9 +62,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &paths, Match::All)?;
     let Holder { owner, group } = args.holder;
     walk::each(context, paths, args.recursive, &mut |context, path| {
-        let reply =
-            context.call(&SetOwner { path: path.clone(), owner: owner.clone(), group: group.clone() })?;
-        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+        context.done(&SetOwner { path: path.clone(), owner: owner.clone(), group: group.clone() })
     })
 }
 

@@ -7,7 +7,7 @@ use crate::{
     words::{percent, phase},
 };
 use clap::Subcommand;
-use wire::control::{Call, DisableDrive, Done, DriveDevice, DriveInfo, EnableDrive, GetStatus};
+use wire::control::{DisableDrive, DriveDevice, DriveInfo, EnableDrive, GetStatus};
 
 /// Show tape drives, and take them out of use
 #[derive(Debug, clap::Args)]
@@ -42,15 +42,10 @@ enum Verb {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb.unwrap_or(Verb::List) {
         Verb::List => list(context),
-        Verb::Up { drives } => context.each(drives, |context, drive| done(context, &EnableDrive { drive })),
+        Verb::Up { drives } => context.each(drives, |context, drive| context.done(&EnableDrive { drive })),
         Verb::Down { drives, reason } => context
-            .each(drives, |context, drive| done(context, &DisableDrive { drive, reason: reason.clone() })),
+            .each(drives, |context, drive| context.done(&DisableDrive { drive, reason: reason.clone() })),
     }
-}
-
-fn done<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run<()> {
-    let reply = context.call(call)?;
-    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
 }
 
 fn list(context: &mut Context) -> Run {

@@ -53,10 +53,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 }
 
 fn answer(context: &mut Context, id: u64, answer: OperatorAnswer, message: String) -> Run {
-    let reply = context.call(&AnswerOperatorRequest { id: OperatorRequestId(id), answer, message })?;
-    if context.output.is_json() {
-        context.output.json(&reply)?;
-    }
+    context.done(&AnswerOperatorRequest { id: OperatorRequestId(id), answer, message })?;
     Ok(0)
 }
 

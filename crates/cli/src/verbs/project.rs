@@ -51,6 +51,5 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 }
 
 fn set(context: &mut Context, path: &FilePath, project: Option<&ProjectName>) -> Run<()> {
-    let reply = context.call(&SetProject { path: path.clone(), project: project.cloned() })?;
-    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+    context.done(&SetProject { path: path.clone(), project: project.cloned() })
 }

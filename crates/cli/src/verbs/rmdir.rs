@@ -14,8 +14,5 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    context.each(args.paths, |context, path| {
-        let reply = context.call(&RemoveDirectory { path })?;
-        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
-    })
+    context.each(args.paths, |context, path| context.done(&RemoveDirectory { path }))
 }

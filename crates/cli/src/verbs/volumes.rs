@@ -86,9 +86,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         None | Some(Verb::Ls) => list(context),
         Some(Verb::Add { vids, library }) => add(vids, library, context),
         Some(Verb::Set { state, vids, reason }) => context.each(vids, |context, vid| {
-            let call = SetVolumeState { vid, state: state.into(), reason: reason.clone() };
-            let reply = context.call(&call)?;
-            if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+            context.done(&SetVolumeState { vid, state: state.into(), reason: reason.clone() })
         }),
     }
 }
