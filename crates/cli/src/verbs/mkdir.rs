@@ -17,6 +17,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    context
-        .each(args.paths, |context, path| context.done(&Mkdir { path, mode: 0o755, parents: args.parents }))
+    context.each(args.paths, |context, path| {
+        let reply = context.call(&Mkdir { path, mode: 0o755, parents: args.parents })?;
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+    })
 }

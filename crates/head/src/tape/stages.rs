@@ -13,7 +13,7 @@ use crate::{
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp, units::counted};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
     sync::Arc,
 };
 use wire::control::{
@@ -278,18 +278,23 @@ fn release_any(core: &mut Core, context: &Context, paths: &[String]) -> Result<(
     for path in paths {
         let node = resolve_file(core, &context.who, &path.parse()?)?;
         for id in core.store.pins(node.id, now)?.iter().filter_map(|holder| request_behind(holder)) {
-            if !requests.contains_key(&id) {
-                let is_own = core.store.stage_request(id)?.is_some_and(|request| request.owner == *owner);
-                let files = if is_own { core.store.stage_files(id)? } else { Vec::new() };
-                let files = files.into_iter().filter_map(|row| Some((row.file?, row)));
-                requests.insert(id, files.collect());
-            }
-            if let Some(row) = requests.get(&id).and_then(|files| files.get(&node.id)) {
+            let files = match requests.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(files_of(core, id, owner)?),
+            };
+            if let Some(row) = files.get(&node.id) {
                 let_go(core, row, owner, now)?;
             }
         }
     }
     requests.into_keys().try_for_each(|id| complete(core, id, now))
+}
+
+/// The files of a request of a user; of another's none.
+fn files_of(core: &Core, id: StageRequestId, owner: &str) -> Result<HashMap<FileId, StageFileRow>> {
+    let is_own = core.store.stage_request(id)?.is_some_and(|request| request.owner == owner);
+    let files = if is_own { core.store.stage_files(id)? } else { Vec::new() };
+    Ok(files.into_iter().filter_map(|row| Some((row.file?, row))).collect())
 }
 
 /// A request does not need some of its files any more.
