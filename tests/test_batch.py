@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clients import DEADLINE
+from clients import DEADLINE, until
 from conftest import MakeFacility
 from facility import Facility, Json, kill_and_wait
 
@@ -414,9 +414,10 @@ def test_a_shepherd_killed_while_the_daemon_is_dead(facility: Facility, gate: Ga
 
 def shepherd_of(facility: Facility, job: int) -> int:
     """Find the process that stays with a job."""
-    return int(
-        json.loads((facility.directory / "batch" / "runs" / f"{job}.1" / "control" / "started.json").read_text())["pid"]
-    )
+    record = facility.directory / "batch" / "runs" / f"{job}.1" / "control" / "started.json"
+    # The head is told that a run begins before its shepherd is started.
+    until(f"job {job} has a shepherd", record.exists)
+    return int(json.loads(record.read_text())["pid"])
 
 
 def wait_process(pid: int) -> None:

@@ -6,7 +6,9 @@ import concurrent.futures
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ from backplane import _executor
 from backplane._executor import JobExecutor
 
 pytest.importorskip("cloudpickle")
+
+Start = Callable[..., AbstractContextManager[backplane.Facility]]
 
 
 @pytest.fixture
@@ -93,31 +97,33 @@ def test_whatever_ends_the_collector_is_told_and_the_next_function_has_another(
 
 
 def test_an_end_that_is_told_before_the_future_is_here(
-    live: backplane.Facility, monkeypatch: pytest.MonkeyPatch
+    start_facility: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    executor = live.executor("/tasks")
-    slow = executor.submit(time.sleep, 1000)
-    told, wait_for_events, submit = threading.Event(), executor._wait_for_events, live.submit
+    # Two slots: one job runs all the time, so that the collector always waits.
+    with start_facility(tmp_path / "facility", cpus=2) as facility:
+        executor = facility.executor("/tasks")
+        slow = executor.submit(time.sleep, 1000)
+        told, wait_for_events, submit = threading.Event(), executor._wait_for_events, facility.submit
 
-    def wait() -> set[int] | None:
-        ended = wait_for_events()
-        told.set()
-        return ended
+        def wait() -> set[int] | None:
+            ended = wait_for_events()
+            told.set()
+            return ended
 
-    def submit_and_wait(*args: object, **options: object) -> backplane.Job:
-        told.clear()
-        job: backplane.Job = submit(*args, **options)  # type: ignore[arg-type]
-        job.wait(60)
-        assert told.wait(60)
-        return job
+        def submit_and_wait(*args: object, **options: object) -> backplane.Job:
+            told.clear()
+            job: backplane.Job = submit(*args, **options)  # type: ignore[arg-type]
+            job.wait(60)
+            assert told.wait(60)
+            return job
 
-    monkeypatch.setattr(executor, "_wait_for_events", wait)
-    # The call that waits is one from before; the end of this job ends it.
-    executor.submit(pow, 2, 2).result(60)
-    monkeypatch.setattr(live, "submit", submit_and_wait)
-    assert executor.submit(pow, 2, 3).result(20) == 8
-    slow.cancel()
-    executor.shutdown()
+        monkeypatch.setattr(executor, "_wait_for_events", wait)
+        # The call that waits is one from before; the end of this job ends it.
+        executor.submit(pow, 2, 2).result(60)
+        monkeypatch.setattr(facility, "submit", submit_and_wait)
+        assert executor.submit(pow, 2, 3).result(20) == 8
+        slow.cancel()
+        executor.shutdown()
 
 
 def test_a_lost_event_is_no_lost_result(live: backplane.Facility, monkeypatch: pytest.MonkeyPatch) -> None:
