@@ -8,7 +8,7 @@ use super::{
     waits::{Scene, why},
 };
 use crate::{Apply, Context, Core, Topic, store::JobRow, waiters::Awaited};
-use base::{Failure, JobId, Result};
+use base::{Failure, JobId, Result, units::counted};
 use std::collections::BTreeSet;
 use wire::control::{
     ArrayElements, AwaitJobs, AwaitedJobs, JobFilter, JobInfo, JobList, JobSelection, JobState, Jobs,
@@ -180,11 +180,9 @@ impl Apply for AwaitJobs {
         let mut seen = BTreeSet::new();
         ids.retain(|id| seen.insert(*id));
         if ids.len() > LIST_BOUND {
-            return Err(Failure::invalid(format!(
-                "{} jobs are named; a call waits for {LIST_BOUND}",
-                ids.len()
-            ))
-            .hint("wait for elements of an array in parts: 12_[1-50000]"));
+            let named = counted(ids.len() as u64, "job is", "jobs are");
+            return Err(Failure::invalid(format!("{named} named; a call waits for {LIST_BOUND}"))
+                .hint("wait for elements of an array in parts: 12_[1-50000]"));
         }
         let rows = ids.into_iter().map(|id| known(core, id)).collect::<Result<_>>()?;
         let jobs = infos(core, rows, context, false)?;

@@ -309,18 +309,6 @@ impl Checker<'_> {
         Ok(joined.map_or_else(|| unreachable!("concat has arguments"), Value::Object))
     }
 
-    fn join_objects(&mut self, first: Object, second: Object) -> Object {
-        let domain = self.graph.make_domain(Rows::Joined(first.domain, second.domain));
-        let selection = match (first.selection, second.selection) {
-            (None, None) => None,
-            (a, b) => {
-                let always = self.graph.constant(Scalar::Bool(true));
-                Some(self.graph.join(a.unwrap_or(always), b.unwrap_or(always), domain))
-            }
-        };
-        Object { kind: Kind::Joined(Box::new(first), Box::new(second)), domain, selection }
-    }
-
     /// Distance in azimuth, or in pseudorapidity and azimuth: of two objects, or of each in one list to each in another.
     fn distance(&mut self, called: Called<'_>, arguments: &[Expr]) -> Result<Value> {
         let Called { name, at } = called;

@@ -238,4 +238,17 @@ impl Checker<'_> {
         let domain = vector.iter().map(|id| self.graph.domain(*id)).max().unwrap_or(Domain::ENTRIES);
         Ok(Value::Object(Object { kind: Kind::Vector(vector), domain, selection }))
     }
+
+    /// The elements of one list, then those of another.
+    pub(super) fn join_objects(&mut self, first: Object, second: Object) -> Object {
+        let domain = self.graph.make_domain(Rows::Joined(first.domain, second.domain));
+        let selection = match (first.selection, second.selection) {
+            (None, None) => None,
+            (a, b) => {
+                let always = self.graph.constant(Scalar::Bool(true));
+                Some(self.graph.join(a.unwrap_or(always), b.unwrap_or(always), domain))
+            }
+        };
+        Object { kind: Kind::Joined(Box::new(first), Box::new(second)), domain, selection }
+    }
 }
