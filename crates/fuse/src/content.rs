@@ -1,17 +1,35 @@
-//! Bytes of files: reads and writes go to the disk server at once, under a grant.
+//! Bytes of files, under grants: read from the disk server and from what is not sent yet, written to the buffer.
 
 use crate::{
     caller::Caller,
     errno::Refusal,
-    files::{FileState, OpenFile},
+    files::{HeldGrant, OpenFile, Returning},
+    grants::{Need, Turn},
     mount::Mount,
+    writeback::PIECE_BYTES,
 };
-use base::{ErrorKind, Failure, Result, Timestamp};
-use share::Mode;
+use base::{ByteRange, ErrorKind, Failure, FileId, Result, Timestamp};
 use std::time::SystemTime;
+use wire::control::{CommitNode, Entry};
 
 /// Longest file: offsets are signed in the protocol of the kernel.
 const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// How a program writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    /// Where, as the kernel knows it.
+    pub(crate) offset: u64,
+    /// At the end instead, wherever that is.
+    pub(crate) is_append: bool,
+    /// Past all caches.
+    pub(crate) is_direct: bool,
+}
+
+/// The time that a change gets.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_system(SystemTime::now())
+}
 
 impl Mount {
     /// Reads; fewer bytes at the end of the file.
@@ -21,103 +39,254 @@ impl Mount {
         file: &OpenFile,
         (offset, length): (u64, u32),
     ) -> Result<Vec<u8>, Refusal> {
-        self.with_grant(caller, file, Mode::Read, |state| {
-            let length = state.size.saturating_sub(offset).min(u64::from(length)) as usize;
-            let mut buffer = vec![0; length];
-            let bytes = state.grant.as_ref().and_then(|grant| grant.bytes.as_ref());
-            let count = match bytes {
-                Some(bytes) if length > 0 => bytes.read_at(offset, &mut buffer)?,
-                _ => 0,
-            };
-            buffer.truncate(count);
-            Ok(buffer)
-        })
+        self.with_turn(caller, file, Need::Read, |turn| Ok(read(turn, offset, u64::from(length))?))
     }
 
-    /// Writes, at the end of the file if it was opened to append.
+    /// Writes.
     pub(crate) fn write(
         &self,
         caller: &Caller,
         file: &OpenFile,
-        (offset, is_append): (u64, bool),
+        target: Target,
         data: &[u8],
     ) -> Result<(), Refusal> {
-        self.with_grant(caller, file, Mode::Write, |state| {
-            let offset = state.target(offset, is_append);
-            let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX);
-            let end = end.ok_or_else(|| Failure::no_space("the file would be too long"))?;
-            writable(state)?.write_at(offset, data)?;
-            state.is_dirty = true;
+        self.with_turn(caller, file, Need::Write, |turn| {
+            if target.is_direct {
+                return Ok(self.write_through(turn, target, data)?);
+            }
+            let length = data.len() as u64;
+            let mut state = self.wait_for_room(caller, file, file.lock(), (length, turn.grant()?))?;
+            let offset = state.target(target.offset, target.is_append);
+            let end = end_of(offset, length)?;
+            state.buffer.write(offset, data);
             state.size = state.size.max(end);
-            state.modified = Timestamp::from_system(SystemTime::now());
+            state.note_change(now());
+            if offset / PIECE_BYTES != end / PIECE_BYTES {
+                self.start_sending(file, &mut state, false);
+            }
             Ok(())
         })
     }
 
-    /// Sets the size, and commits that.
+    /// Writes past the buffer, after what is in it.
+    fn write_through(&self, turn: &Turn<'_>, target: Target, data: &[u8]) -> Result<()> {
+        let (file, held) = (turn.file, turn.grant()?);
+        self.drain(file, held)?;
+        let offset = file.lock().target(target.offset, target.is_append);
+        let end = end_of(offset, data.len() as u64)?;
+        held.writable()?.write_at(offset, data)?;
+        let mut state = file.lock();
+        turn.require(&state)?;
+        (state.size, state.solid) = (state.size.max(end), state.solid.max(end));
+        state.note_change(now());
+        Ok(())
+    }
+
+    /// Sets the size.
     pub(crate) fn truncate(&self, caller: &Caller, file: &OpenFile, size: u64) -> Result<(), Refusal> {
         if size > SIZE_MAX {
             return Err(rustix::io::Errno::FBIG.into());
         }
-        self.with_grant(caller, file, Mode::Write, |state| {
-            writable(state)?.truncate(size)?;
-            state.is_dirty = true;
-            state.size = size;
-            state.modified = Timestamp::from_system(SystemTime::now());
+        self.with_turn(caller, file, Need::WriteAlone, |turn| {
+            let mut state = file.lock();
+            state.buffer.cut(size);
+            while state.buffer.is_sending() {
+                state = file.wait(state);
+            }
+            turn.require(&state)?;
+            let is_other = state.size != size;
+            drop(state);
+            if is_other {
+                turn.grant()?.writable()?.truncate(size)?;
+            }
+            let mut state = file.lock();
+            turn.require(&state)?;
+            if is_other {
+                (state.size, state.solid) = (size, size);
+            }
+            state.note_change(now());
             Ok(())
-        })?;
-        self.sync(caller, file)
+        })
     }
 
     /// Commits what was written. What was lost before is told now, once.
     pub(crate) fn sync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Refusal> {
-        let mut state = file.lock();
-        self.commit(caller, file, &mut state)?;
-        state.lost.take().map_or(Ok(()), |failure| Err(Refusal::of_bytes(failure)))
+        self.sync_unless_lost(caller, file)?;
+        let lost = file.lock().lost.take();
+        lost.map_or(Ok(()), |failure| Err(Refusal::of_bytes(failure)))
     }
 
     /// Commits what was written; that something was lost is told later, by fsync or close.
     pub(crate) fn sync_unless_lost(&self, caller: &Caller, file: &OpenFile) -> Result<(), Refusal> {
-        self.commit(caller, file, &mut file.lock())
+        let mut state = file.lock();
+        loop {
+            self.follow_session(file, &mut state)?;
+            if !state.is_dirty() {
+                return Ok(());
+            }
+            if state.returning == Returning::Not {
+                break;
+            }
+            // Whoever returns the grant commits.
+            state = caller.waiting(|| Ok(file.wait(state)))?;
+        }
+        drop(state);
+        let turn = self.acquire(caller, file, Need::Write)?;
+        self.commit_under(caller, file, turn.grant()?)
     }
 
-    /// Does something under a grant; if that fails, once more under a new one: the old one may have been fenced.
-    fn with_grant<T>(
+    /// Makes durable what was written under a grant, and tells the head.
+    pub(crate) fn commit_under(
         &self,
         caller: &Caller,
         file: &OpenFile,
-        mode: Mode,
-        mut work: impl FnMut(&mut FileState) -> Result<T>,
-    ) -> Result<T, Refusal> {
-        let failure = match self.acquire(caller, file, mode) {
-            Ok(mut state) => match work(&mut state) {
-                Ok(done) => return Ok(done),
-                Err(failure) if is_final(&failure) => return Err(failure.into()),
-                Err(failure) => {
-                    self.abandon(file, &mut state, &failure);
-                    failure
-                }
-            },
-            Err(Refusal::Failure(failure)) if !is_final(&failure) => failure,
-            Err(refusal) => return Err(refusal),
-        };
-        tracing::info!(file = %file.id, %failure, "trying once more under a new grant");
-        let mut state = self.acquire(caller, file, mode)?;
-        work(&mut state).map_err(|failure| {
-            if !is_final(&failure) {
-                self.abandon(file, &mut state, &failure);
+        held: &HeldGrant,
+    ) -> Result<(), Refusal> {
+        let mut state = file.lock();
+        while state.is_committing {
+            state = file.wait(state);
+        }
+        if !state.is_dirty() || !state.is_under(held.generation) {
+            return Ok(());
+        }
+        state.is_committing = true;
+        let (client, changes, size) = (state.session, state.changes, state.size);
+        drop(state);
+        let outcome = self.commit_changes(caller, file, held, (client, size));
+        file.change(|state| {
+            state.is_committing = false;
+            if let Ok(Some(size)) = outcome
+                && state.is_under(held.generation)
+            {
+                state.committed = changes;
+                state.solid = state.solid.max(size);
+                state.entry = None;
             }
-            Refusal::of_bytes(failure)
+        });
+        outcome.map(|_| ())
+    }
+
+    /// Yields the size that was committed; none: what was written is lost, which is told later.
+    fn commit_changes(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        held: &HeldGrant,
+        (client, size): (share::ClientId, u64),
+    ) -> Result<Option<u64>, Refusal> {
+        if self.drain(file, held).is_err() {
+            return Ok(None);
+        }
+        let (size, modified) = {
+            let state = file.lock();
+            // What was written since is not stored.
+            (size.min(state.size), state.modified)
+        };
+        if let Err(failure) = held.bytes.as_ref().map_or(Ok(()), |bytes| bytes.sync(size)) {
+            file.change(|state| state.lose(failure));
+            return Ok(None);
+        }
+        let commit = |_| CommitNode { client, file: file.id, generation: held.generation, size, modified };
+        match self.head.call(caller, commit) {
+            Ok(_) => Ok(Some(size)),
+            Err(Refusal::Failure(failure)) => {
+                let mut state = file.lock();
+                let _ = self.follow_session(file, &mut state);
+                state.lose(failure);
+                Ok(None)
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// What is known of a file whose pages the kernel has, if they are those of the file; once they are dropped that are not.
+    pub(crate) fn known(&self, caller: &Caller, file: FileId) -> Result<Option<Entry>, Refusal> {
+        let Some(open) = self.files.get(file) else { return Ok(None) };
+        let mut state = open.lock();
+        while state.returning != Returning::Not || state.dropping > 0 {
+            state = caller.waiting(|| Ok(open.wait(state)))?;
+        }
+        let is_valid = state.has_pages() && state.session == self.head.client() && self.head.is_lease_valid();
+        Ok(state.entry.clone().filter(|_| is_valid))
+    }
+
+    /// Remembers what the head said of a file. It holds as long as the grant does, but for what is not of the content.
+    pub(crate) fn note_known(&self, entry: &Entry) {
+        if let Some(open) = self.files.get(entry.id) {
+            let mut state = open.lock();
+            let is_current = state.has_pages() && entry.size == state.size;
+            state.entry = is_current.then(|| entry.clone());
+        }
+    }
+
+    /// Does something under a grant; if that fails, once more under a new one: the old one may have been fenced.
+    fn with_turn<T>(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        need: Need,
+        work: impl Fn(&Turn<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let attempt = || {
+            let turn = self.acquire(caller, file, need)?;
+            let outcome = work(&turn);
+            if let Err(Refusal::Failure(failure)) = &outcome
+                && !is_final(failure)
+            {
+                self.abandon(file, turn.grant()?.generation, failure);
+            }
+            outcome
+        };
+        match attempt() {
+            Err(Refusal::Failure(failure)) if !is_final(&failure) => {
+                tracing::info!(file = %file.id, %failure, "trying once more under a new grant");
+            }
+            outcome => return outcome,
+        }
+        attempt().map_err(|refusal| match refusal {
+            Refusal::Failure(failure) => Refusal::of_bytes(failure),
+            Refusal::Errno(_) => refusal,
         })
     }
 }
 
-/// Whether a new grant would not help.
-fn is_final(failure: &Failure) -> bool {
-    matches!(failure.kind, ErrorKind::NoSpace | ErrorKind::OverQuota | ErrorKind::Invalid)
+/// Reads from the disk server, and puts over it what it does not have yet.
+fn read(turn: &Turn<'_>, offset: u64, length: u64) -> Result<Vec<u8>> {
+    let (range, solid, overlay) = {
+        let state = turn.file.lock();
+        turn.require(&state)?;
+        let range = ByteRange { offset, end: state.size.min(offset.saturating_add(length)).max(offset) };
+        // Before the disk server is asked: what is stored meanwhile is there.
+        (range, state.solid, state.buffer.overlay(range))
+    };
+    let mut buffer = vec![0; range.length() as usize];
+    if let Some(bytes) = turn.grant()?.bytes.as_deref()
+        && !overlay.covers(range)
+    {
+        let end = offset + bytes.read_at(offset, &mut buffer)? as u64;
+        let missing = ByteRange { offset: end, end: range.end.min(solid).max(end) };
+        if !overlay.covers(missing) {
+            return Err(Failure::corrupt(format!(
+                "file {} ends at {end} on its disk server, which should have {solid} bytes",
+                turn.file.id
+            )));
+        }
+    }
+    overlay.apply(offset, &mut buffer);
+    Ok(buffer)
 }
 
-fn writable(state: &FileState) -> Result<&client::LiveFile> {
-    let bytes = state.grant.as_ref().and_then(|grant| grant.bytes.as_ref());
-    bytes.ok_or_else(|| Failure::unavailable("the head has not said where the file is to be written"))
+fn end_of(offset: u64, length: u64) -> Result<u64> {
+    let end = offset.checked_add(length).filter(|end| *end <= SIZE_MAX);
+    end.ok_or_else(|| Failure::no_space("the file would be too long"))
+}
+
+/// Whether there is no space for more bytes.
+pub(crate) fn is_no_space(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::NoSpace | ErrorKind::OverQuota)
+}
+
+/// Whether a new grant would not help.
+fn is_final(failure: &Failure) -> bool {
+    is_no_space(failure) || failure.kind == ErrorKind::Invalid
 }

@@ -1,13 +1,18 @@
 //! Files that programs of this host have open.
 
-use base::{Failure, FileId, Timestamp};
-use client::LiveFile;
+use crate::writeback::Buffer;
+use base::{Failure, FileId, Result, Timestamp};
+use client::LiveFile as Bytes;
 use share::{ClientId, Generation, LockOwner, Mode};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    time::Duration,
 };
-use wire::control::LockKind;
+use wire::control::{Entry, LockKind};
+
+/// How long a thread sleeps that waits for another one of this mount; then it looks whether its caller is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A file that is open.
 #[derive(Debug)]
@@ -15,11 +20,11 @@ pub(crate) struct OpenFile {
     /// Which.
     pub(crate) id: FileId,
     state: Mutex<FileState>,
-    /// Notified when an answer to a request for a grant has come.
-    pub(crate) answered: Condvar,
+    /// Notified when something has changed that somebody may wait for.
+    pub(crate) changed: Condvar,
 }
 
-/// What is known of it. The lock is held while bytes are on their way, so that a grant is returned after its last write.
+/// What is known of it. A short lock: nobody holds it while bytes are on their way or the head is asked.
 #[derive(Debug, Default)]
 pub(crate) struct FileState {
     /// The session that grant, opens and locks belong to.
@@ -28,12 +33,33 @@ pub(crate) struct FileState {
     pub(crate) grant: Option<HeldGrant>,
     /// A thread asks for a grant.
     pub(crate) is_asking: bool,
+    /// Requests under way under the grant, which is returned when they have ended.
+    pub(crate) users: u32,
+    /// One of them is alone: the others wait.
+    pub(crate) is_alone: bool,
+    /// How far the return of the grant is.
+    pub(crate) returning: Returning,
+    /// Reads so far that were answered while the kernel dropped its pages.
+    pub(crate) late_reads: u64,
+    /// Threads that have the kernel drop its pages because the grant was lost.
+    pub(crate) dropping: u32,
     /// Bytes, as of the grant and what was written since.
     pub(crate) size: u64,
+    /// Bytes of which the disk server must have all.
+    pub(crate) solid: u64,
     /// Time of its content, likewise.
     pub(crate) modified: Timestamp,
-    /// Something was written that is not committed.
-    pub(crate) is_dirty: bool,
+    /// Changes so far, and how many of them are committed.
+    pub(crate) changes: u64,
+    pub(crate) committed: u64,
+    /// A thread commits.
+    pub(crate) is_committing: bool,
+    /// What programs have written and the disk server does not have.
+    pub(crate) buffer: Buffer,
+    /// Threads that send what is in the buffer.
+    pub(crate) senders: u32,
+    /// Where the disk was full.
+    pub(crate) full_from: Option<u64>,
     /// What was written is lost: told once, by the next fsync or close.
     pub(crate) lost: Option<Failure>,
     /// A lock was lost: nothing is done with the file until all have closed it.
@@ -42,17 +68,40 @@ pub(crate) struct FileState {
     pub(crate) opens: BTreeMap<(bool, bool), u32>,
     /// Who may have locks.
     pub(crate) lockers: HashSet<(LockKind, LockOwner)>,
+    /// What the head said of it last: attributes that are not its size and time.
+    pub(crate) entry: Option<Entry>,
+}
+
+/// How far the return of a grant is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Returning {
+    /// It is not returned.
+    #[default]
+    Not,
+    /// The kernel drops its pages. Who wants to use the grant waits; but the kernel waits for pages that it reads, so that reads are
+    /// answered after a while.
+    Pages,
+    /// Nothing more is done under it.
+    Ending,
 }
 
 /// A grant with its open connection.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct HeldGrant {
     /// What for.
     pub(crate) mode: Mode,
     /// Its number.
     pub(crate) generation: Generation,
     /// The bytes; `None`: the file has none yet.
-    pub(crate) bytes: Option<LiveFile>,
+    pub(crate) bytes: Option<Arc<Bytes>>,
+}
+
+impl HeldGrant {
+    /// The bytes, to be written.
+    pub(crate) fn writable(&self) -> Result<&Bytes> {
+        let missing = || Failure::unavailable("the head has not said where the file is to be written");
+        self.bytes.as_deref().ok_or_else(missing)
+    }
 }
 
 impl FileState {
@@ -61,17 +110,40 @@ impl FileState {
         self.grant.as_ref().is_some_and(|grant| grant.mode >= mode)
     }
 
+    /// Whether this grant is the one that counts.
+    pub(crate) fn is_under(&self, generation: Generation) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.generation == generation)
+    }
+
+    /// Whether pages that the kernel has are those of the file.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.grant.is_some() && self.returning == Returning::Not && self.dropping == 0
+    }
+
+    /// Something was written that is not committed.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.changes != self.committed
+    }
+
     /// Whether size and time are more recent than what the head knows.
     pub(crate) fn is_ahead(&self, client: ClientId) -> bool {
-        self.session == client && self.is_dirty && self.allows(Mode::Write)
+        self.session == client && self.is_dirty() && self.allows(Mode::Write)
+    }
+
+    /// The content has changed. Its time is never the one before: the kernel compares it to know whether its pages are old.
+    pub(crate) fn note_change(&mut self, now: Timestamp) {
+        self.changes += 1;
+        self.modified = if now == self.modified { Timestamp(now.0 + 1) } else { now };
     }
 
     /// What was written since the last commit is lost.
     pub(crate) fn lose(&mut self, failure: Failure) {
-        if std::mem::take(&mut self.is_dirty) {
+        self.buffer.clear();
+        if self.is_dirty() {
             tracing::error!(%failure, "what was written to a file is lost");
             self.lost.get_or_insert(failure);
         }
+        self.committed = self.changes;
     }
 
     /// All that belongs to the old session is gone. Yields the opens that the new one is to be told of.
@@ -96,12 +168,35 @@ impl OpenFile {
     pub(crate) fn lock(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Changes what is known, and wakes who waits for that.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut FileState) -> T) -> T {
+        let outcome = change(&mut self.lock());
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// Sleeps until something has changed, at most a second: then the caller looks whether it is still wanted.
+    pub(crate) fn wait<'a>(&self, state: MutexGuard<'a, FileState>) -> MutexGuard<'a, FileState> {
+        self.wait_for(state, LOOK)
+    }
+
+    /// The same with another bound.
+    pub(crate) fn wait_for<'a>(
+        &self,
+        state: MutexGuard<'a, FileState>,
+        most: Duration,
+    ) -> MutexGuard<'a, FileState> {
+        self.changed.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
+    }
 }
 
 /// All files that are open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
     files: Mutex<HashMap<FileId, (u32, Arc<OpenFile>)>>,
+    /// Bytes in all buffers.
+    pub(crate) buffered: Arc<AtomicU64>,
 }
 
 impl OpenFiles {
@@ -114,8 +209,9 @@ impl OpenFiles {
     pub(crate) fn open(&self, id: FileId, client: ClientId) -> Arc<OpenFile> {
         let mut table = self.table();
         let (count, file) = table.entry(id).or_insert_with(|| {
-            let state = Mutex::new(FileState { session: client, ..FileState::default() });
-            (0, Arc::new(OpenFile { id, state, answered: Condvar::new() }))
+            let buffer = Buffer::new(Arc::clone(&self.buffered));
+            let state = Mutex::new(FileState { session: client, buffer, ..FileState::default() });
+            (0, Arc::new(OpenFile { id, state, changed: Condvar::new() }))
         });
         *count += 1;
         Arc::clone(file)
@@ -173,11 +269,13 @@ mod tests {
 
     #[test]
     fn an_evicted_mount_loses_what_it_had_not_committed_and_says_so_once() {
-        let mut state = FileState { is_dirty: true, grant: Some(grant(Mode::Write)), ..FileState::default() };
+        let mut state = FileState { changes: 1, grant: Some(grant(Mode::Write)), ..FileState::default() };
+        state.buffer.write(0, b"text");
         state.opens = BTreeMap::from([((true, false), 1), ((true, true), 2)]);
         state.lockers.insert((LockKind::Posix, LockOwner(1)));
         assert_eq!(state.change_session(ClientId(9)), [(true, false), (true, true), (true, true)]);
         assert!(state.lost.take().is_some() && state.is_lock_lost && state.grant.is_none());
+        assert!(state.buffer.is_empty() && !state.is_dirty());
         state.change_session(ClientId(10));
         assert!(state.lost.is_none(), "nothing was written since");
     }

@@ -1,88 +1,201 @@
-//! Grants of open files: asked for when they are needed, returned when somebody else needs them.
+//! Grants of open files, asked for when they are needed.
+//!
+//! Any number of requests run under a grant at a time ([`Turn`]); it is returned when they have ended (`returns.rs`).
 
 use crate::{
     caller::Caller,
     errno::Refusal,
-    files::{FileState, HeldGrant, OpenFile},
+    files::{FileState, HeldGrant, OpenFile, Returning},
     mount::Mount,
 };
 use base::{Failure, Millis, Result};
 use client::LiveFile;
 use rustix::io::Errno;
-use share::{ClientId, Generation, Mode, RequestId};
+use share::{Mode, RequestId};
 use std::{
-    sync::{MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
+    sync::{Arc, MutexGuard, atomic::Ordering},
+    time::{Duration, Instant},
 };
-use wire::control::{AskGrant, CommitNode, OpenNode, Recall, ReturnGrant, ShareGrant};
+use wire::control::{AskGrant, OpenNode, ShareGrant};
 
-/// How long a thread sleeps that waits for another one of this mount; then it looks whether its caller is still there.
-const LOOK: Duration = Duration::from_secs(1);
+/// How long a read waits while the kernel drops its pages: longer than it takes to drop all that nobody reads.
+const PAGE_PATIENCE: Duration = Duration::from_millis(2);
+
+/// What a request wants to do with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To read. The kernel has locked the pages for which it reads.
+    Read,
+    /// To write.
+    Write,
+    /// To change it while nobody else reads or writes.
+    WriteAlone,
+}
+
+impl Need {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Read => Mode::Read,
+            Self::Write | Self::WriteAlone => Mode::Write,
+        }
+    }
+}
+
+/// A request under way under a grant. The grant is not returned before it ends.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) file: &'a OpenFile,
+    grant: Option<HeldGrant>,
+    is_alone: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// Begins one; the grant is there.
+    pub(crate) fn begin(file: &'a OpenFile, state: &mut FileState, is_alone: bool) -> Option<Self> {
+        let grant = state.grant.clone()?;
+        state.users += 1;
+        state.is_alone |= is_alone;
+        Some(Self { file, grant: Some(grant), is_alone })
+    }
+
+    /// The grant.
+    pub(crate) fn grant(&self) -> Result<&HeldGrant> {
+        self.grant.as_ref().ok_or_else(|| Failure::internal("a turn has ended"))
+    }
+
+    /// Refuses what is done late: the grant was lost meanwhile.
+    pub(crate) fn require(&self, state: &FileState) -> Result<()> {
+        if state.is_under(self.grant()?.generation) {
+            return Ok(());
+        }
+        Err(Failure::unavailable("the grant was lost meanwhile"))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Whoever returns the grant closes its connection then.
+        self.grant = None;
+        self.file.change(|state| {
+            state.users -= 1;
+            state.is_alone &= !self.is_alone;
+        });
+    }
+}
+
+/// Whether a request may begin now.
+enum Admission<'a> {
+    Turn(Turn<'a>),
+    /// Something is to be waited for, at most so long.
+    Wait(Option<Duration>),
+    /// There is no grant for it.
+    Ask,
+}
 
 impl Mount {
-    /// Waits until `mode` may be done with the file. It may as long as the guard is held.
+    /// Waits until `need` may be done with the file.
     pub(crate) fn acquire<'a>(
         &self,
         caller: &Caller,
         file: &'a OpenFile,
-        mode: Mode,
-    ) -> Result<MutexGuard<'a, FileState>, Refusal> {
+        need: Need,
+    ) -> Result<Turn<'a>, Refusal> {
+        let begun = Instant::now();
         let mut state = file.lock();
         loop {
             self.follow_session(file, &mut state)?;
             if state.is_lock_lost {
                 return Err(Failure::unavailable("a lock on the file was lost with the session").into());
             }
-            if state.allows(mode) && self.head.is_lease_valid() {
-                return Ok(state);
-            }
-            if state.allows(mode) || state.is_asking {
-                // Of the lease the session is told, of an answer the thread that asked.
-                let woken = caller.waiting(|| Ok(file.answered.wait_timeout(state, LOOK)))?;
-                state = woken.unwrap_or_else(PoisonError::into_inner).0;
-                if self.head.stop().is_set() {
-                    return Err(Errno::IO.into());
+            match self.enter(file, &mut state, need, begun) {
+                Admission::Turn(turn) => {
+                    while turn.is_alone && state.users > 1 {
+                        state = file.wait(state);
+                    }
+                    return Ok(turn);
                 }
-                continue;
-            }
-            state.is_asking = true;
-            let client = state.session;
-            drop(state);
-            let answer = self.ask(caller, file, mode);
-            state = file.lock();
-            state.is_asking = false;
-            file.answered.notify_all();
-            let grant = answer?;
-            if state.session == client && self.head.client() == client {
-                self.install(&mut state, mode, &grant)?;
-                return Ok(state);
+                Admission::Wait(most) => {
+                    // Of the lease the session is told, of the others who has done it.
+                    state = caller.waiting(|| {
+                        Ok(match most {
+                            Some(most) => file.wait_for(state, most),
+                            None => file.wait(state),
+                        })
+                    })?;
+                    if self.head.stop().is_set() {
+                        return Err(Errno::IO.into());
+                    }
+                }
+                Admission::Ask => state = self.ask_and_install(caller, file, state, need.mode())?,
             }
         }
     }
 
-    /// Asks the head until it has the grant. Nothing is locked meanwhile: to give this one, the head may ask another one back.
+    fn enter<'a>(
+        &self,
+        file: &'a OpenFile,
+        state: &mut FileState,
+        need: Need,
+        begun: Instant,
+    ) -> Admission<'a> {
+        let has_grant = state.allows(need.mode());
+        match state.returning {
+            Returning::Pages if need == Need::Read && has_grant && self.head.is_lease_valid() => {
+                if let Some(left) = PAGE_PATIENCE.checked_sub(begun.elapsed()) {
+                    return Admission::Wait(Some(left.max(Duration::from_micros(1))));
+                }
+                // The kernel may wait for this page before it has dropped the others: the grant still holds.
+                state.late_reads += 1;
+            }
+            Returning::Pages | Returning::Ending => return Admission::Wait(None),
+            Returning::Not if !has_grant && !state.is_asking => return Admission::Ask,
+            Returning::Not if !has_grant || !self.head.is_lease_valid() => return Admission::Wait(None),
+            Returning::Not => {}
+        }
+        if state.is_alone {
+            return Admission::Wait(None);
+        }
+        let is_alone = need == Need::WriteAlone;
+        Turn::begin(file, state, is_alone).map_or(Admission::Wait(None), Admission::Turn)
+    }
+
+    /// Asks the head for a grant and begins to use it. Nothing is locked meanwhile: to give it, the head may ask another one back.
+    fn ask_and_install<'a>(
+        &self,
+        caller: &Caller,
+        file: &'a OpenFile,
+        mut state: MutexGuard<'a, FileState>,
+        mode: Mode,
+    ) -> Result<MutexGuard<'a, FileState>, Refusal> {
+        state.is_asking = true;
+        let client = state.session;
+        drop(state);
+        let answer = self.ask(caller, file, mode);
+        let opened = answer.as_ref().ok().map(|grant| self.open_bytes(mode, grant));
+        let mut state = file.lock();
+        state.is_asking = false;
+        file.changed.notify_all();
+        let grant = answer?;
+        if state.session != client || self.head.client() != client {
+            return Ok(state);
+        }
+        match opened.unwrap_or(Ok(None)) {
+            Ok(bytes) => install(&mut state, mode, &grant, bytes),
+            Err(failure) => {
+                state.grant = None;
+                drop(state);
+                self.return_grant(client, file.id, grant.generation);
+                return Err(failure.into());
+            }
+        }
+        Ok(state)
+    }
+
     fn ask(&self, caller: &Caller, file: &OpenFile, mode: Mode) -> Result<ShareGrant, Refusal> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let ask = |client| AskGrant { client, request, file: file.id, mode };
         let answer = self.head.call_until(caller, ask)?;
         answer.grant.ok_or_else(|| Failure::internal("a reply is pending and is not").into())
-    }
-
-    /// Begins to use a grant. The one before, if any, to read, was given up by asking for this one.
-    fn install(&self, state: &mut FileState, mode: Mode, grant: &ShareGrant) -> Result<()> {
-        state.grant = None;
-        state.size = grant.size;
-        state.modified = grant.modified;
-        let bytes = match self.open_bytes(mode, grant) {
-            Ok(bytes) => bytes,
-            Err(failure) => {
-                // It is known here, so that it is returned like others when it is asked back.
-                state.grant = Some(HeldGrant { mode: Mode::Read, generation: grant.generation, bytes: None });
-                return Err(failure);
-            }
-        };
-        state.grant = Some(HeldGrant { mode, generation: grant.generation, bytes });
-        Ok(())
     }
 
     fn open_bytes(&self, mode: Mode, grant: &ShareGrant) -> Result<Option<LiveFile>> {
@@ -102,7 +215,9 @@ impl Mount {
         if state.session == client {
             return Ok(());
         }
-        for (is_read, is_write) in state.change_session(client) {
+        let opens = state.change_session(client);
+        self.forget_pages(file, state, None);
+        for (is_read, is_write) in opens {
             let open = OpenNode { client, file: file.id, is_read, is_write };
             let opened = self.head.call_once(&open, Millis(0));
             opened.inspect_err(|failure| {
@@ -111,86 +226,16 @@ impl Mount {
         }
         Ok(())
     }
+}
 
-    /// Makes durable what was written, and tells the head. Nothing is done if nothing was written.
-    pub(crate) fn commit(
-        &self,
-        caller: &Caller,
-        file: &OpenFile,
-        state: &mut FileState,
-    ) -> Result<(), Refusal> {
-        self.follow_session(file, state)?;
-        let Some(grant) = state.grant.as_ref().filter(|_| state.is_dirty) else { return Ok(()) };
-        let (client, generation) = (state.session, grant.generation);
-        let synced = grant.bytes.as_ref().map_or(Ok(()), |bytes| bytes.sync(state.size));
-        if let Err(failure) = synced {
-            state.lose(failure);
-            return Ok(());
-        }
-        let (size, modified) = (state.size, state.modified);
-        let commit = |_| CommitNode { client, file: file.id, generation, size, modified };
-        match self.head.call(caller, commit) {
-            Ok(_) => state.is_dirty = false,
-            Err(Refusal::Failure(failure)) => {
-                let _ = self.follow_session(file, state);
-                state.lose(failure);
-            }
-            Err(refusal) => return Err(refusal),
-        }
-        Ok(())
+/// Begins to use a grant. The one before, if any, to read, was given up by asking for this one.
+fn install(state: &mut FileState, mode: Mode, grant: &ShareGrant, bytes: Option<LiveFile>) {
+    state.grant = Some(HeldGrant { mode, generation: grant.generation, bytes: bytes.map(Arc::new) });
+    (state.size, state.solid) = (grant.size, grant.size);
+    if !state.is_dirty() {
+        state.modified = grant.modified;
     }
-
-    /// Commits what was written, and gives the grant back.
-    pub(crate) fn give_back(&self, file: &OpenFile, state: &mut FileState) {
-        let nobody = Caller::nobody();
-        if let Err(refusal) = self.commit(&nobody, file, state) {
-            tracing::warn!(file = %file.id, %refusal, "a file was not committed");
-        }
-        if let Some(grant) = state.grant.take() {
-            if let Some(bytes) = grant.bytes
-                && let Err(failure) = bytes.close()
-            {
-                // All that counts was synced before.
-                tracing::debug!(file = %file.id, %failure, "a file was not closed at its disk server");
-            }
-            self.return_grant(state.session, file.id, grant.generation);
-        }
-    }
-
-    /// Something is wrong with the grant or the connection: it is given up. What was not committed is lost.
-    pub(crate) fn abandon(&self, file: &OpenFile, state: &mut FileState, failure: &Failure) {
-        tracing::warn!(file = %file.id, %failure, "a grant is given up");
-        state.lose(failure.clone());
-        if let Some(grant) = state.grant.take() {
-            self.return_grant(state.session, file.id, grant.generation);
-        }
-    }
-
-    /// The head asks for a grant back. Yields whether that was done; else its answer is still on its way to the thread that asked.
-    pub(crate) fn recall(&self, client: ClientId, recall: &Recall) -> bool {
-        let Some(file) = self.files.get(recall.file) else {
-            self.return_grant(client, recall.file, recall.generation);
-            return true;
-        };
-        let mut state = file.lock();
-        if state.session != client {
-            return true;
-        }
-        if state.grant.as_ref().is_some_and(|grant| grant.generation == recall.generation) {
-            self.give_back(&file, &mut state);
-        } else if state.is_asking {
-            return false;
-        } else {
-            self.return_grant(client, recall.file, recall.generation);
-        }
-        true
-    }
-
-    fn return_grant(&self, client: ClientId, file: base::FileId, generation: Generation) {
-        let give_back = |_| ReturnGrant { client, file, generation };
-        if let Err(refusal) = self.head.call(&Caller::nobody(), give_back) {
-            // The head asks for it when somebody needs it.
-            tracing::debug!(%file, %generation, %refusal, "a grant was not returned");
-        }
-    }
+    // Mapped pages that were written back while there was no grant do not make the file longer.
+    state.buffer.cut(grant.size);
+    state.entry = None;
 }

@@ -9,10 +9,11 @@
 //! writes before it returns the grant. If the holder does not answer, the disk server fences it, and refuses its writes
 //! when it wakes up. The head has the locks, too.
 //!
-//! The kernel caches nothing: every program sees what others have written. That is coherent, and slow.
+//! Under a grant the kernel keeps pages, and what programs write is gathered here and sent in large pieces. Before a grant
+//! is returned all of that is dropped or sent.
 //!
 //! **Start reading** with [`mount()`], then `mount.rs` (the state of a mount), `grants.rs` (asks for grants and returns
-//! them), `content.rs` (reads and writes), `ops/` (requests of the kernel). The rules of grants and locks are in crate
+//! them), `returns.rs` (how they end), `content.rs` (reads and writes), `writeback/`, `ops/` (requests of the kernel). The rules of grants and locks are in crate
 //! `share`.
 
 #![forbid(unsafe_code)]
@@ -30,7 +31,9 @@ mod mount;
 mod names;
 mod ops;
 mod pool;
+mod returns;
 mod session;
+mod writeback;
 
 use base::{Failure, FilePath, Result};
 use client::{Control, Stop, xrd};
@@ -42,10 +45,13 @@ use std::{
     thread,
 };
 
-/// Requests that are worked on at a time. Each may wait for the head or a disk server.
-const REQUESTS_MAX: usize = 64;
+/// Requests that are worked on at a time. Each may wait for a grant; while one is returned, those of the kernel itself must find a
+/// thread.
+const REQUESTS_MAX: usize = 1024;
 /// Grants that are returned at a time.
-const RECALLS_MAX: usize = 16;
+const RECALLS_MAX: usize = 64;
+/// Pieces of files that are sent at a time: enough for several disk servers.
+const SENDERS_MAX: usize = 16;
 
 /// What is mounted where, and how.
 pub struct Settings {
@@ -84,7 +90,10 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
     let host = format!("{}:{}", host_name(), directory.display());
     let (head, session) = head::Head::open(control, (path.clone(), host), is_soft, stop.clone())?;
     let device = Device::mount(&directory, &format!("backplane:{path}"), allow_other)?;
-    let mount = Arc::new(Mount {
+    let (pool, recallers) =
+        (pool::Pool::start("mount-request", REQUESTS_MAX)?, pool::Pool::start("mount-recall", RECALLS_MAX)?);
+    let senders = pool::Pool::start("mount-send", SENDERS_MAX)?;
+    let mount = Arc::new_cyclic(|own| Mount {
         head,
         device,
         user,
@@ -96,9 +105,11 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         requests: 1.into(),
         names: names::Names::default(),
         callers: caller::Callers::default(),
-        pool: pool::Pool::start(REQUESTS_MAX)?,
-        recallers: pool::Pool::start(RECALLS_MAX)?,
+        pool,
+        recallers,
         recalling: session::Recalling::default(),
+        senders,
+        own: own.clone(),
     });
     let own = Arc::clone(&mount);
     start("mount-session", move || session::keep(&own))?;

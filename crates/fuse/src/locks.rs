@@ -69,6 +69,9 @@ impl Mount {
                 state.lockers.insert((wanted.kind, wanted.owner));
             }
         }
+        if wanted.mode.is_none() {
+            self.flush(file);
+        }
         let set = |client| call(file.id, client, wanted);
         if wanted.mode.is_none() || !is_patient {
             let is_set = self.head.call(caller, set)?.is_set;
@@ -104,6 +107,7 @@ impl Mount {
         if !file.lock().lockers.remove(&(kind, owner)) {
             return;
         }
+        self.flush(file);
         let range = ByteRange { offset: 0, end: u64::MAX };
         let all = Wanted { kind, owner, pid: 0, range, mode: None };
         if let Err(refusal) = self.head.call(&Caller::nobody(), |client| call(file.id, client, &all)) {

@@ -14,7 +14,7 @@ use crate::{
 use base::{FileId, Result};
 use client::xrd;
 use rustix::io::Errno;
-use std::sync::{Arc, Mutex, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, Weak, atomic::AtomicU64};
 use wire::control::CloseMount;
 
 /// The number that the kernel has for the mounted directory.
@@ -42,6 +42,10 @@ pub(crate) struct Mount {
     /// Threads that return grants: they wait for no grant themselves, so that one of them is always free after a while.
     pub(crate) recallers: Pool,
     pub(crate) recalling: Recalling,
+    /// Threads that send what programs have written. They wait for disk servers only.
+    pub(crate) senders: Pool,
+    /// Itself, for what is done after an answer.
+    pub(crate) own: Weak<Self>,
 }
 
 impl Mount {
@@ -105,7 +109,10 @@ impl Mount {
     /// Commits what was written, returns all grants and ends the session.
     pub(crate) fn end(&self) {
         for file in self.files.all() {
-            self.give_back(&file, &mut file.lock());
+            let generation = file.lock().grant.as_ref().map(|held| held.generation);
+            if let Some(generation) = generation {
+                self.give_back(&file, generation, false);
+            }
         }
         let close = CloseMount { client: self.head.client() };
         if let Err(failure) = self.head.call_once(&close, base::Millis(0)) {

@@ -95,6 +95,9 @@ pub(crate) fn keep(mount: &Arc<Mount>) {
             Ok(recalls) => {
                 mount.head.note_answer();
                 renewal.take(mount, &recalls, sent);
+                if recalls.recalls.is_empty() {
+                    mount.send_old();
+                }
                 for recall in recalls.recalls.iter().filter(|recall| mount.recalling.begin(recall)) {
                     work(mount, call.client, recall);
                 }

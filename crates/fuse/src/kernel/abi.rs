@@ -22,6 +22,13 @@ pub mod opcode {
     }
 }
 
+/// What the kernel is told without having asked.
+pub mod notice {
+    numbers! {
+        INVAL_INODE = 2;
+    }
+}
+
 /// Which attributes are to be set.
 pub mod set {
     numbers! {
@@ -40,6 +47,10 @@ numbers! {
     RELEASE_FLOCK_UNLOCK = 1 << 1;
     LK_FLOCK = 1 << 0;
     OPEN_DIRECT_IO = 1 << 0;
+    OPEN_KEEP_CACHE = 1 << 1;
+    OPEN_PARALLEL_DIRECT_WRITES = 1 << 6;
+    WRITE_CACHE = 1 << 0;
+    GETATTR_FH = 1 << 0;
 }
 
 /// The version of the protocol that is spoken: the first that has all that is used.
@@ -48,6 +59,8 @@ const VERSION: (u32, u32) = (7, 39);
 const MINOR_MIN: u32 = 31;
 /// Bytes of one read or write: the most that kernels allow without being told otherwise by the administrator.
 pub const IO_BYTES_MAX: u32 = 1 << 20;
+/// Bytes that the kernel reads ahead at most: several requests, so that the disk server always has one to work on.
+pub(crate) const AHEAD_BYTES_MAX: u32 = 4 << 20;
 /// Pages of one request.
 const PAGES_MAX: u16 = 256;
 /// Requests that the kernel makes by itself, such as writing back mapped pages, at a time.
@@ -56,7 +69,7 @@ const BACKGROUND_MAX: u16 = 32;
 /// Capabilities, low and high half.
 pub mod init {
     numbers! {
-        ASYNC_READ = 1 << 0; POSIX_LOCKS = 1 << 1; BIG_WRITES = 1 << 5; FLOCK_LOCKS = 1 << 10; PARALLEL_DIROPS = 1 << 18;
+        ASYNC_READ = 1 << 0; AUTO_INVAL_DATA = 1 << 12; ASYNC_DIO = 1 << 15; POSIX_LOCKS = 1 << 1; BIG_WRITES = 1 << 5; FLOCK_LOCKS = 1 << 10; PARALLEL_DIROPS = 1 << 18;
         MAX_PAGES = 1 << 22; EXT = 1 << 30;
         DIRECT_IO_ALLOW_MMAP = 1 << 4;
     }
@@ -71,6 +84,8 @@ pub fn greet(request: &Request) -> Result<Answer, Errno> {
     }
     let high = if flags & init::EXT != 0 { fields.u32()? } else { 0 };
     let wanted = init::ASYNC_READ
+        | init::AUTO_INVAL_DATA
+        | init::ASYNC_DIO
         | init::POSIX_LOCKS
         | init::BIG_WRITES
         | init::FLOCK_LOCKS
@@ -78,7 +93,8 @@ pub fn greet(request: &Request) -> Result<Answer, Errno> {
         | init::MAX_PAGES
         | init::EXT;
     let mut answer = Answer::default();
-    answer.u32(VERSION.0).u32(VERSION.1.min(minor)).u32(ahead).u32(flags & wanted);
+    answer.u32(VERSION.0).u32(VERSION.1.min(minor)).u32(ahead.max(AHEAD_BYTES_MAX));
+    answer.u32(flags & wanted);
     answer.u16(BACKGROUND_MAX).u16(BACKGROUND_MAX / 4 * 3).u32(IO_BYTES_MAX);
     // Times are kept in milliseconds.
     answer.u32(1_000_000).u16(PAGES_MAX).u16(0).u32(high & init::DIRECT_IO_ALLOW_MMAP);

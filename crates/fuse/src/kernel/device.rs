@@ -1,6 +1,10 @@
 //! `/dev/fuse`: mounting, and messages to and fro.
 
-use super::{abi::IO_BYTES_MAX, answers::Answer, request::Request};
+use super::{
+    abi::{IO_BYTES_MAX, notice},
+    answers::Answer,
+    request::Request,
+};
 use base::{ErrorKind, Failure, Result};
 use rustix::{
     fs::{Mode, OFlags},
@@ -90,6 +94,26 @@ impl Device {
         match rustix::io::writev(&self.fd, &[IoSlice::new(&head), IoSlice::new(&body)]) {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(cause) => tracing::error!(unique, %cause, "the kernel does not take an answer"),
+        }
+    }
+
+    /// Has the kernel forget the attributes of a node and drop all its pages. Mapped pages that are dirty are written back first, and
+    /// pages that are being read are waited for: whoever calls this must not keep those requests waiting.
+    pub(crate) fn drop_pages(&self, node: u64) {
+        // From the start to the end.
+        self.notify(notice::INVAL_INODE, &[node, 0, 0]);
+    }
+
+    /// Tells the kernel something. Nodes that it does not know any more need no notice.
+    fn notify(&self, what: u32, fields: &[u64]) {
+        let mut message = Answer::default();
+        message.u32((16 + 8 * fields.len()) as u32).u32(what).u64(0);
+        for field in fields {
+            message.u64(*field);
+        }
+        match rustix::io::write(&self.fd, &message.into_bytes()) {
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::NOTCONN) => {}
+            Err(cause) => tracing::error!(what, %cause, "the kernel does not take a notice"),
         }
     }
 

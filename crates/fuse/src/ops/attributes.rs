@@ -23,7 +23,13 @@ const BLOCK_BYTES: u64 = 4096;
 const NAME_BYTES_MAX: u32 = 255;
 
 pub(super) fn get(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
-    let entry = fetch(mount, caller, mount.file_id(request.node))?;
+    let file = mount.file_id(request.node);
+    // So the kernel asks before it reads from its pages, not for a program.
+    let is_for_pages = request.fields().u32()? & abi::GETATTR_FH != 0;
+    if is_for_pages && let Some(entry) = mount.known(caller, file)? {
+        return Ok(Answer::node(&shown(mount, &entry)));
+    }
+    let entry = fetch(mount, caller, file)?;
     Ok(Answer::node(&described(mount, caller, &entry)?))
 }
 
@@ -34,7 +40,9 @@ pub(super) fn described(mount: &Mount, caller: &Caller, entry: &Entry) -> Result
 
 fn fetch(mount: &Mount, caller: &Caller, file: FileId) -> Result<Entry, Refusal> {
     let found = mount.head.call_until(caller, |client| GetNode { client, file })?;
-    Ok(found.entry.ok_or(Errno::NOENT)?)
+    let entry = found.entry.ok_or(Errno::NOENT)?;
+    mount.note_known(&entry);
+    Ok(entry)
 }
 
 /// An entry as `stat` shows it. What this mount has written is newer than what the head knows.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
+    content::Target,
     errno::Refusal,
     files::OpenFile,
     kernel::{abi, answers::Answer, request::Request},
@@ -32,9 +33,18 @@ fn access(flags: u32) -> Access {
     }
 }
 
-fn opened(mut answer: Answer) -> Answer {
-    // Nothing is cached by the kernel: it does not know what other hosts write.
-    answer.opened(0, abi::OPEN_DIRECT_IO);
+/// Answers that a file is open. The kernel keeps pages of files that are opened to be read, and those it has while the grant is held
+/// under which it has read them. It locks a page while it writes part of it; that may need a grant that somebody else has, who may wait
+/// for ours, whose pages are dropped before it is returned, and that page with them. So what is opened to be written has no pages but
+/// those that programs map.
+fn opened(mut answer: Answer, file: &OpenFile, flags: u32) -> Answer {
+    let is_cached = !access(flags).1 && flags & OFlags::DIRECT.bits() == 0;
+    let flags = match is_cached {
+        false => abi::OPEN_DIRECT_IO | abi::OPEN_PARALLEL_DIRECT_WRITES,
+        true if file.lock().has_pages() => abi::OPEN_KEEP_CACHE,
+        true => 0,
+    };
+    answer.opened(0, flags);
     answer
 }
 
@@ -46,8 +56,8 @@ pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         let new = NewNode { is_opened: true, ..NewNode::of(NodeKind::File, mode) };
         match tree::make(mount, caller, place.clone(), new) {
             Ok(entry) => {
-                keep(mount, entry.id, access(flags));
-                return Ok(opened(Answer::entry(&shown(mount, &entry))));
+                let open = keep(mount, entry.id, access(flags));
+                return Ok(opened(Answer::entry(&shown(mount, &entry)), &open, flags));
             }
             Err(refusal) if refusal.errno() != Errno::EXIST || flags & OFlags::EXCL.bits() != 0 => {
                 return Err(refusal);
@@ -80,13 +90,13 @@ fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) 
         return Err(refusal);
     }
     let size = if flags & OFlags::TRUNC.bits() != 0 { 0 } else { entry.size };
-    Ok(opened(Answer::entry(&shown(mount, &Entry { size, ..entry }))))
+    Ok(opened(Answer::entry(&shown(mount, &Entry { size, ..entry })), &open, flags))
 }
 
 pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let flags = request.fields().u32()?;
-    begin(mount, caller, mount.file_id(request.node), access(flags))?;
-    Ok(opened(Answer::default()))
+    let open = begin(mount, caller, mount.file_id(request.node), access(flags))?;
+    Ok(opened(Answer::default(), &open, flags))
 }
 
 /// Opens a file at the head.
@@ -104,14 +114,13 @@ fn keep(mount: &Mount, file: FileId, access: Access) -> Arc<OpenFile> {
 
 /// Ends an open. What was written is committed, and the grant returned with the last one.
 fn end(mount: &Mount, file: &OpenFile, access: Access) {
-    let mut state = file.lock();
-    if mount.files.is_last(file.id) {
-        mount.give_back(file, &mut state);
+    let held = file.lock().grant.as_ref().map(|held| held.generation);
+    if let Some(generation) = held.filter(|_| mount.files.is_last(file.id)) {
+        mount.give_back(file, generation, false);
     }
-    if let Some(count) = state.opens.get_mut(&access) {
+    if let Some(count) = file.lock().opens.get_mut(&access) {
         *count = count.saturating_sub(1);
     }
-    drop(state);
     mount.files.close(file.id);
     let close = |client| CloseNode { client, file: file.id, is_write: access.1 };
     if let Err(refusal) = mount.head.call(&Caller::nobody(), close) {
@@ -149,11 +158,16 @@ pub(super) fn read(mount: &Mount, caller: &Caller, request: &Request) -> Outcome
 pub(super) fn write(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
     let (_handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
-    let (_write_flags, _owner, flags, _) = (fields.u32()?, fields.u64()?, fields.u32()?, fields.u32()?);
+    let (write_flags, _owner, flags, _) = (fields.u32()?, fields.u64()?, fields.u32()?, fields.u32()?);
     let data = fields.rest().get(..size as usize).ok_or(Errno::INVAL)?;
     let file = of(mount, request)?;
-    let is_append = flags & OFlags::APPEND.bits() != 0;
-    mount.write(caller, &file, (offset, is_append), data)?;
+    if write_flags & abi::WRITE_CACHE != 0 {
+        mount.write_mapped(&file, offset, data);
+    } else {
+        let has = |flag: OFlags| flags & flag.bits() != 0;
+        let target = Target { offset, is_append: has(OFlags::APPEND), is_direct: has(OFlags::DIRECT) };
+        mount.write(caller, &file, target, data)?;
+    }
     let mut answer = Answer::default();
     answer.u32(size).u32(0);
     Ok(answer)
