@@ -75,7 +75,7 @@ test-kill9: build need-test ## Kills the daemon 50 times at random under load.
 .PHONY: test-power-cut
 test-power-cut: build load need-test ## Cuts the power 20 times at random under load.
 	@scripts/venv test blackbox
-	BP_CUTS=$${BP_CUTS:-20} .venv/bin/python -m pytest -q -s tests/test_forget_fs.py
+	BP_CUTS=$${BP_CUTS:-20} .venv/bin/python -m pytest -q -s tests/test_forget_fs.py tests/test_power_cut.py
 
 .PHONY: test-sim
 test-sim: ## Simulates a thousand random lives of a facility, and a year of pools on 200 servers.

@@ -46,6 +46,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", base::tail(path))))
 }
 
+/// Makes a directory and those above it that are missing; on return they are durable.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    let missing: Vec<_> = path.ancestors().take_while(|directory| !directory.exists()).collect();
+    fs::create_dir_all(path)?;
+    let parents = missing.iter().rev().filter_map(|made| made.parent());
+    parents.filter(|parent| !parent.as_os_str().is_empty()).try_for_each(sync_directory)
+}
+
 /// Makes the entries of `directory` durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()

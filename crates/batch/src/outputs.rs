@@ -12,7 +12,12 @@ use rustix::{
     fs::{Dir, FileType, Mode, OFlags, open, openat},
     io::Errno,
 };
-use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+};
 use wire::control::{JobOutput, OutputKind, is_plain_name};
 
 /// Bytes of all paths together: the head is told them in one call.
@@ -44,6 +49,25 @@ pub(crate) fn find(scratch: &Path, outputs: &[JobOutput], uid: u32) -> Result<Ve
         }
     }
     Ok(found.files)
+}
+
+/// Makes all outputs durable, so that they are whole if the exit record says that the job ended well.
+///
+/// Outputs that cannot be stored are passed over: the room will say why.
+pub(crate) fn sync(scratch: &Path, outputs: &[JobOutput], uid: u32) -> Result<()> {
+    let Ok(files) = find(scratch, outputs, uid) else { return Ok(()) };
+    let mut directories = BTreeSet::new();
+    for OutputFile { name, .. } in &files {
+        let failed = |cause: io::Error| Failure::io(format!("sync output {name:?}"), &cause);
+        open_output(scratch, name, uid)?.sync_all().map_err(failed)?;
+        let above = std::iter::successors(Path::new(name).parent(), |directory| directory.parent());
+        directories.extend(above.filter_map(Path::to_str));
+    }
+    for directory in directories {
+        let synced = open_directory(scratch, directory).and_then(rustix::fs::fsync);
+        synced.map_err(|cause| Failure::io(format!("sync the directory {directory:?}"), &cause.into()))?;
+    }
+    Ok(())
 }
 
 struct Found {
@@ -274,6 +298,14 @@ mod tests {
         let me = rustix::process::getuid().as_raw();
         let both = [output("a/*", "/o"), output("b/*", "/o")];
         assert!(find(job.0.path(), &both, me).unwrap_err().what.contains("/o/f"));
+    }
+
+    #[test]
+    fn what_can_be_stored_is_synced_and_the_rest_is_passed_over() {
+        let job = Job::with(&["a", "d/e/f"]);
+        let me = rustix::process::getuid().as_raw();
+        sync(job.0.path(), &[output("a", "/o/a"), output("d/", "/o/d")], me).unwrap();
+        sync(job.0.path(), &[output("none", "/o/a")], me).unwrap();
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod supervise;
 use crate::{
     descriptors::close_inherited,
     durable::Lock,
+    outputs,
     run_dir::{ExitRecord, Phase, RunDir},
     sandbox, tree,
 };
@@ -113,7 +114,18 @@ fn inner(run_dir: &Path) -> Result<()> {
         supervise(&dir, &order).unwrap_or_else(|failure| plain_record(JobExit::NotStarted(failure)))
     };
     record.by = Some(who_am_i());
+    // Before the record: what says that the job ended well must not outlive what it wrote.
+    if record.exit == JobExit::Code(0)
+        && let Err(failure) = sync_outputs(&dir)
+    {
+        record.exit = JobExit::OutputFailed(failure);
+    }
     record_exit(&dir, &record)
+}
+
+fn sync_outputs(dir: &RunDir) -> Result<()> {
+    let (Some(order), Some(identity)) = (dir.order()?, dir.identity()?) else { return Ok(()) };
+    outputs::sync(&dir.scratch(), &order.spec.outputs, identity.uid)
 }
 
 /// Names this process for good.

@@ -1,6 +1,7 @@
 //! Stores the outputs of a job that has ended well: all of them, or none.
 
 use crate::{
+    durable,
     outputs::{self, OutputFile},
     room::Shared,
     run::{Run, can_pass, can_pass_for_output, transfer_context, with_retries},
@@ -12,7 +13,7 @@ use client::xrd::FileSystem;
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, BufRead, BufReader, Write},
+    io::{self, Read, Write},
     time::{Duration, Instant},
 };
 use tracing::warn;
@@ -100,22 +101,28 @@ struct PendingOutputs {
 
 impl PendingOutputs {
     fn open(dir: &RunDir) -> io::Result<Self> {
-        let file = File::options().read(true).append(true).create(true).open(dir.file(BEGUN))?;
-        let mut paths = BTreeSet::new();
-        for line in BufReader::new(&file).lines() {
-            // A line that was cut short by a power cut was not begun.
-            paths.extend(line?.parse::<FilePath>());
-        }
-        Ok(Self { paths, file })
+        let path = dir.file(BEGUN);
+        let mut file = File::options().read(true).append(true).create(true).open(&path)?;
+        path.parent().map_or(Ok(()), durable::sync_directory)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        // A line that a power cut has shortened was not begun, and what is left of it may be the name of another file.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        file.set_len(whole as u64)?;
+        let lines = text[..whole].split(|byte| *byte == b'\n');
+        let paths = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
+        Ok(Self { paths: paths.collect(), file })
     }
 
     fn has(&self, path: &FilePath) -> bool {
         self.paths.contains(path)
     }
 
+    /// On return it is durable: the room would refuse to replace what it has stored itself.
     fn note(&mut self, path: &FilePath) -> io::Result<()> {
         if self.paths.insert(path.clone()) {
             self.file.write_all(format!("{path}\n").as_bytes())?;
+            self.file.sync_data()?;
         }
         Ok(())
     }
@@ -178,5 +185,18 @@ mod tests {
         assert!(!begun.has(&a));
         let again = PendingOutputs::open(&dir).unwrap();
         assert!(again.has(&a) && again.has(&b) && again.paths.len() == 2);
+    }
+
+    #[test]
+    fn a_line_that_a_power_cut_has_shortened_names_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = RunDir::trial(root.path(), JobRun { job: JobId(7), attempt: 1 });
+        std::fs::create_dir(dir.file("")).unwrap();
+        let [a, b]: [FilePath; 2] = ["/o/a", "/o/b"].map(|path| path.parse().unwrap());
+        std::fs::write(dir.file(BEGUN), b"/o/a\n\0\0\n/o/b").unwrap();
+        let mut begun = PendingOutputs::open(&dir).unwrap();
+        assert!(begun.has(&a) && !begun.has(&b) && begun.paths.len() == 1);
+        begun.note(&b).unwrap();
+        assert!(PendingOutputs::open(&dir).unwrap().has(&b));
     }
 }

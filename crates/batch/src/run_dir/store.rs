@@ -33,7 +33,7 @@ impl RunStore {
         };
         let lock = || -> io::Result<Option<Lock>> {
             for name in ["runs", "trash"] {
-                fs::create_dir_all(directory.join(name))?;
+                durable::make_directory(&directory.join(name))?;
                 // What jobs read, write and print is for their owners, not for everybody on this host.
                 fs::set_permissions(directory.join(name), Permissions::from_mode(0o700))?;
             }
@@ -76,7 +76,8 @@ impl RunStore {
                 warn!(?name, "not a run directory; ignored");
                 continue;
             };
-            match migrate_layout(self.run(run)).and_then(|directory| Ok((directory.order()?, directory))) {
+            let current = migrate_layout(self.run(run)).and_then(stage_anew);
+            match current.and_then(|directory| Ok((directory.order()?, directory))) {
                 Ok((Some(order), directory)) => found.push((directory, order)),
                 // The order was never accepted: the head sends it again.
                 Ok((None, directory)) => self.remove(&directory)?,
@@ -113,6 +114,7 @@ impl RunStore {
             for part in [&directory.control, &directory.scratch()] {
                 DirBuilder::new().recursive(true).mode(0o700).create(part)?;
             }
+            durable::sync_directory(&directory.path)?;
             durable::sync_directory(&self.runs())
         };
         make().map_err(|cause| directory.failed("make the directory", &cause))?;
@@ -185,6 +187,24 @@ fn migrate_layout(old: RunDir) -> Result<RunDir> {
     // Last: until its order is there the old layout counts.
     durable::write_json(&new.file("order.json"), &order)?;
     Ok(new)
+}
+
+/// Has the inputs of a run fetched again if it has not begun: they are not synced, and a power cut may have damaged them.
+///
+/// With the lock in hand no shepherd begins, and without `run.json` none does later.
+fn stage_anew(run: RunDir) -> Result<RunDir> {
+    if run.phase() != Phase::Staged {
+        return Ok(run);
+    }
+    let Some(_alive) = run.try_lock()? else {
+        return Ok(run);
+    };
+    if run.phase() == Phase::Staged {
+        let file = run.file("run.json");
+        let removed = fs::remove_file(&file).and_then(|()| durable::sync_directory(&run.control));
+        removed.map_err(|cause| run.failed("stage anew", &cause))?;
+    }
+    Ok(run)
 }
 
 /// `JOB.ATTEMPT` in the one spelling that we give.

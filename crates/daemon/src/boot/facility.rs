@@ -5,7 +5,7 @@ use crate::{
     boot::{catalogue, steps::open_partition},
     facility::{
         config::{self, Config},
-        layout::{Layout, PARTITION, failed, random, sync_directory, write_new},
+        layout::{Layout, PARTITION, failed, make_directory, random, sync_directory, write_new},
         private_files,
     },
     hosts::authority::{Authority, names_of_this_host},
@@ -38,7 +38,7 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
     write_new(&layout.id_file(), id.as_bytes(), 0o600)?;
     authority(&layout, &id).prepare(&names_of_this_host(config.doors.bind, &config.host.address), now)?;
     for path in [layout.partition(), layout.library(), layout.batch()] {
-        fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
+        make_directory(&path)?;
     }
     disk::Partition::create(&layout.partition(), &id, PARTITION)?;
     make_library(&layout, config)?;
@@ -64,7 +64,7 @@ fn claim_empty(directory: &Path) -> Result<()> {
         return Err(Failure::exists(format!("{} holds a facility already", directory.display()))
             .hint(format!("`bp up {}` runs it", directory.display())));
     }
-    fs::create_dir_all(directory).map_err(|cause| failed("make", directory, &cause))?;
+    make_directory(directory)?;
     let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
     if entries.next().is_some() {
         return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))

@@ -5,7 +5,7 @@ use crate::{
     boot::facility::{FacilityHandle, make_library},
     facility::{
         config::{self, Config, Host},
-        layout::{Layout, failed, replace, sync_directory, write_new},
+        layout::{Layout, failed, make_directory, replace, sync_directory, write_new},
         private_files,
     },
     hosts::{
@@ -201,7 +201,7 @@ fn claim(layout: &Layout, token: &JoinToken) -> Result<Option<Config>> {
         return claim_again(layout, token).map(Some);
     }
     let tls = layout.tls();
-    fs::create_dir_all(&tls).map_err(|cause| failed("make", &tls, &cause))?;
+    make_directory(&tls)?;
     private_files::close(layout.root()).map_err(|cause| failed("close", layout.root(), &cause))?;
     let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
     let is_ours = |name: &std::ffi::OsStr| {
@@ -291,7 +291,7 @@ pub(crate) fn partition_name(config: &Config) -> String {
 fn make_partition(layout: &Layout, config: &Config, facility: &str) -> Result<()> {
     let name = partition_name(config);
     let directory = layout.partition_named(&name);
-    fs::create_dir_all(&directory).map_err(|cause| failed("make", &directory, &cause))?;
+    make_directory(&directory)?;
     match disk::Partition::create(&directory, facility, &name) {
         Err(failure) if failure.kind == ErrorKind::Exists => {
             disk::Partition::open(&directory, facility).map(drop)

@@ -126,6 +126,14 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     write().map_err(|cause| failed("write", path, &cause))
 }
 
+/// Makes a directory, and those above it that are missing, so that they survive a power cut.
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
+    let missing: Vec<_> = path.ancestors().take_while(|directory| !directory.exists()).collect();
+    fs::create_dir_all(path).map_err(|cause| failed("make", path, &cause))?;
+    let parents = missing.iter().rev().filter_map(|made| made.parent());
+    parents.filter(|parent| !parent.as_os_str().is_empty()).try_for_each(sync_directory)
+}
+
 pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|cause| failed("sync", path, &cause))
 }

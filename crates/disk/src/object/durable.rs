@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::DirBuilderExt,
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 #[cfg(test)]
@@ -72,8 +73,14 @@ pub(crate) fn unlink(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Held by the thread that makes a directory until it is durable: others, which find it, may rely on it then.
+static MAKING: Mutex<()> = Mutex::new(());
+
 /// Makes `directory` below an existing parent, durably; fine if it is there.
+///
+/// Who finds it there may rely on it: it was made by this process, or [`sync_directory`] was called for its parent.
 pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if directory.is_dir() {
         return Ok(());
     }

@@ -22,7 +22,7 @@ use base::{ErrorKind, Failure, ObjectId, Result, TwoGenerationCache};
 pub(crate) use claims::WriteClaim;
 use claims::{Lock, take_lock};
 pub use identity::{Identity, fuzz_identity};
-use identity::{check_empty, check_name, initialise, new_uuid, read_identity};
+use identity::{check_empty, check_name, initialise, new_uuid, read_identity, sync_names};
 use rustix::process::{Resource, getrlimit};
 use std::{
     collections::HashMap,
@@ -125,6 +125,7 @@ impl Partition {
                 .hint("restore it from a backup, or check the file system"));
             }
         }
+        sync_names(directory);
         let used = match limits.share_bytes {
             Some(_) => list::used_bytes(directory)?,
             None => 0,

@@ -9,7 +9,7 @@ mod der;
 
 pub use der::fuzz_certificate;
 
-use crate::facility::layout::replace;
+use crate::facility::layout::{make_directory, replace};
 use base::{Clock, Failure, Result, Timestamp};
 use net::{shutdown::Token, tls::Identity};
 use rcgen::{
@@ -108,7 +108,7 @@ impl Authority {
 
     /// Makes what is missing, and anew what ends soon or does not name the host; tells whether anything was made.
     pub fn prepare(&self, host: &HostNames, now: Timestamp) -> Result<bool> {
-        fs::create_dir_all(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
+        make_directory(&self.directory)?;
         let is_made = if self.is_ca_good(now) { false } else { self.make_ca(now)? };
         if !is_made && self.is_host_good(host, now) {
             return Ok(false);
@@ -164,7 +164,7 @@ impl Authority {
     /// Puts the certificate, PEM, where clients of this host find it.
     pub(crate) fn publish(&self, certificate: &str) -> Result<()> {
         replace(&self.certificate(), certificate.as_bytes(), 0o644)?;
-        fs::create_dir_all(self.trust()).map_err(|cause| failed("make", &self.trust(), &cause))?;
+        make_directory(&self.trust())?;
         replace(&self.trust().join(self.hashed_name()), certificate.as_bytes(), 0o644)
     }
 

@@ -76,6 +76,15 @@ pub(super) fn initialise(directory: &Path, identity: &Identity) -> io::Result<()
     durable::sync_directory(directory)
 }
 
+/// Makes directories durable that an earlier process may have made and not synced: objects are put into them as they are.
+pub(super) fn sync_names(directory: &Path) {
+    for made in [directory, &directory.join(OBJECTS)] {
+        if let Err(cause) = durable::sync_directory(made) {
+            tracing::warn!(directory = %base::tail(made), %cause, "cannot sync a directory of a partition");
+        }
+    }
+}
+
 pub(super) fn new_uuid() -> Result<String> {
     let mut bytes = [0u8; 16];
     getrandom::fill(&mut bytes)
