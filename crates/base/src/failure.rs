@@ -75,6 +75,10 @@ pub enum Cause {
     RequestOfAnother,
     /// Another user or a job waits for the tape request, too.
     RequestNeeded,
+    /// Only the owner may do it, whatever the mode allows.
+    NotOwner,
+    /// The file has as many names as there can be.
+    TooManyNames,
     /// The cartridge is write-protected.
     WriteProtected,
     /// A cause that this version does not know.

@@ -30,7 +30,7 @@ pub mod time;
 pub mod two_generation_cache;
 pub mod units;
 
-pub use self::time::{Clock, Millis, Timestamp};
+pub use self::time::{Clock, Millis, NanoTime, Timestamp};
 pub use calendar::{CALENDAR_SECONDS, Civil, OrdinalDate};
 pub use checksum::{Adler32, Checksums, Crc32c};
 pub use failure::{Cause, ErrorKind, Failure, OtherHead, Result};

@@ -140,6 +140,7 @@ mod tests {
             source_modified: None,
             checksums: None,
             state: None,
+            posix: wire::control::PosixFields::default(),
         };
         assert_eq!(mode(&entry), "drwxr-xr--");
         assert_eq!(mode(&Entry { kind: NodeKind::File, mode: 0o640, ..entry }), "-rw-r-----");

@@ -1,6 +1,6 @@
 //! What programs are told when something fails.
 
-use base::{ErrorKind, Failure};
+use base::{Cause, ErrorKind, Failure};
 use rustix::io::Errno;
 
 /// Why a request was not done.
@@ -17,7 +17,11 @@ impl Refusal {
     pub(crate) fn errno(&self) -> Errno {
         match self {
             Self::Errno(errno) => *errno,
-            Self::Failure(failure) => errno(failure.kind),
+            Self::Failure(failure) => match failure.cause {
+                Some(Cause::NotOwner) => Errno::PERM,
+                Some(Cause::TooManyNames) => Errno::MLINK,
+                _ => errno(failure.kind),
+            },
         }
     }
 

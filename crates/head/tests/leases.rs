@@ -129,8 +129,15 @@ fn what_nobody_sees_waits_for_nobody() {
     put(&mut world, "/f", 3);
     let (mount, other) = (Mount::new(&mut world), Mount::new(&mut world));
     let file = mount.look(&mut world, "f").entry.unwrap().id;
-    let own =
-        SetNode { client: mount.client, file, mode: Some(0o600), owner: None, group: None, modified: None };
+    let own = SetNode {
+        client: mount.client,
+        file,
+        mode: Some(0o600),
+        owner: None,
+        group: None,
+        modified: None,
+        accessed: None,
+    };
     world.user(own).expect("it was changed by whoever has cached it");
     world.user(GetNode { client: other.client, file }).unwrap();
     world.user(OpenNode { client: other.client, file, is_read: true, is_write: false }).unwrap();

@@ -327,6 +327,7 @@ fn a_file_keeps_its_number_when_it_is_moved_over_another_one() {
         to_parent: ROOT,
         to_name: "b".into(),
         is_new,
+        is_exchange: false,
     };
     assert_eq!(refusal(world.user(mv(true))), ErrorKind::Exists);
     world.user(mv(false)).unwrap();

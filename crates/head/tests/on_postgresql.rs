@@ -22,6 +22,8 @@ mod collection;
 mod drain;
 #[path = "grants.rs"]
 mod grants;
+#[path = "hard_links.rs"]
+mod hard_links;
 #[path = "hosts.rs"]
 mod hosts;
 #[path = "job_users.rs"]

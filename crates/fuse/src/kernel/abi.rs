@@ -32,7 +32,7 @@ pub mod notice {
 /// Which attributes are to be set.
 pub mod set {
     numbers! {
-        MODE = 1 << 0; UID = 1 << 1; GID = 1 << 2; SIZE = 1 << 3; HANDLE = 1 << 6; MTIME = 1 << 5; MTIME_NOW = 1 << 8;
+        MODE = 1 << 0; UID = 1 << 1; GID = 1 << 2; SIZE = 1 << 3; ATIME = 1 << 4; MTIME = 1 << 5; HANDLE = 1 << 6; ATIME_NOW = 1 << 7; MTIME_NOW = 1 << 8;
     }
 }
 
@@ -96,8 +96,8 @@ pub fn greet(request: &Request) -> Result<Answer, Errno> {
     answer.u32(VERSION.0).u32(VERSION.1.min(minor)).u32(ahead.max(AHEAD_BYTES_MAX));
     answer.u32(flags & wanted);
     answer.u16(BACKGROUND_MAX).u16(BACKGROUND_MAX / 4 * 3).u32(IO_BYTES_MAX);
-    // Times are kept in milliseconds.
-    answer.u32(1_000_000).u16(PAGES_MAX).u16(0).u32(high & init::DIRECT_IO_ALLOW_MMAP);
+    // Times are kept in nanoseconds.
+    answer.u32(1).u16(PAGES_MAX).u16(0).u32(high & init::DIRECT_IO_ALLOW_MMAP);
     for _ in 0..7 {
         answer.u32(0);
     }

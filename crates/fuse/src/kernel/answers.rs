@@ -1,7 +1,7 @@
 //! Answers to the kernel.
 #![allow(clippy::host_endian_bytes, reason = "both ends are the same host")]
 
-use base::Timestamp;
+use base::NanoTime;
 
 /// The fields of an answer, one after the other.
 #[derive(Debug, Default)]
@@ -66,11 +66,14 @@ impl Answer {
     }
 
     fn attributes(&mut self, attributes: &Attributes) {
-        let seconds = attributes.modified.seconds() as u64;
-        let nanoseconds = attributes.modified.0.rem_euclid(1000) as u32 * 1_000_000;
+        let times = [attributes.accessed, attributes.modified, attributes.changed].map(NanoTime::timespec);
         self.u64(attributes.node).u64(attributes.size).u64(attributes.size.div_ceil(512));
-        self.u64(seconds).u64(seconds).u64(seconds);
-        self.u32(nanoseconds).u32(nanoseconds).u32(nanoseconds);
+        for (seconds, _) in times {
+            self.u64(seconds as u64);
+        }
+        for (_, nanoseconds) in times {
+            self.u32(nanoseconds);
+        }
         self.u32(attributes.mode).u32(attributes.links).u32(attributes.uid).u32(attributes.gid);
         self.u32(attributes.device).u32(4096).u32(0);
     }
@@ -96,8 +99,12 @@ pub(crate) struct Attributes {
     pub(crate) node: u64,
     /// Bytes.
     pub(crate) size: u64,
-    /// Time of its content.
-    pub(crate) modified: Timestamp,
+    /// When it was accessed, as far as that was set.
+    pub(crate) accessed: NanoTime,
+    /// When its content changed.
+    pub(crate) modified: NanoTime,
+    /// When anything of it changed.
+    pub(crate) changed: NanoTime,
     /// Kind and permission bits.
     pub(crate) mode: u32,
     /// Names; 2 of a directory, as many file systems have it that do not count.
@@ -116,14 +123,15 @@ mod tests {
 
     #[test]
     fn answers_have_the_lengths_that_the_kernel_expects() {
-        let modified = Timestamp(-1);
+        let (accessed, modified, changed) = (NanoTime(5), NanoTime(-1), NanoTime(7_000_000_008));
+        let (mode, links, uid, gid, device) = (0o100_644, 1, 1, 2, 0);
         let node =
-            Attributes { node: 7, size: 513, modified, mode: 0o100_644, links: 1, uid: 1, gid: 2, device: 0 };
+            Attributes { node: 7, size: 513, accessed, modified, changed, mode, links, uid, gid, device };
         let entry = Answer::entry(&node).into_bytes();
         assert_eq!((entry.len(), Answer::node(&node).len()), (128, 104));
         assert_eq!(entry[56..64], 2u64.to_ne_bytes(), "blocks");
-        assert_eq!(entry[64..72], (-1i64).to_ne_bytes(), "before 1970");
-        assert_eq!(entry[88..92], 999_000_000u32.to_ne_bytes());
+        assert_eq!(entry[72..80], (-1i64).to_ne_bytes(), "before 1970");
+        assert_eq!(entry[88..100], [5u32, 999_999_999, 8].map(u32::to_ne_bytes).concat());
     }
 
     #[test]

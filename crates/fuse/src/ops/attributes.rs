@@ -12,7 +12,7 @@ use crate::{
     mount::Mount,
     names,
 };
-use base::{FileId, Timestamp};
+use base::{FileId, NanoTime, Timestamp};
 use rustix::io::Errno;
 use std::time::SystemTime;
 use wire::control::{Entry, GetNode, GetSpace, NodeKind, SetNode};
@@ -51,16 +51,28 @@ pub(super) fn shown(mount: &Mount, entry: &Entry) -> Attributes {
         let state = file.lock();
         state.is_ahead(mount.head.client()).then_some((state.size, state.modified))
     });
-    let (size, modified) = own.unwrap_or((entry.size, entry.content_modified()));
+    let known = entry.modified_nanos();
+    let (size, modified) = own.map_or((entry.size, known), |(size, modified)| (size, modified.into()));
     Attributes {
         node: mount.node(entry.id),
         size,
+        accessed: entry.posix.accessed.unwrap_or(known),
         modified,
+        changed: own.map_or(entry.posix.changed.unwrap_or(known), |(_, modified)| modified.into()),
         mode: entry.kind.type_bits() | (entry.mode & PERMISSION_BITS),
-        links: if entry.kind == NodeKind::Directory { 2 } else { 1 },
+        links: links(entry),
         uid: mount.names.uid(&entry.owner),
         gid: mount.names.gid(&entry.group),
         device: 0,
+    }
+}
+
+/// How many names a node has. A directory has one above it, one in itself, and one in each directory below.
+fn links(entry: &Entry) -> u32 {
+    match entry.kind {
+        _ if entry.posix.is_removed => 0,
+        NodeKind::Directory => entry.posix.further_links + 2,
+        _ => entry.posix.further_links + 1,
     }
 }
 
@@ -69,7 +81,8 @@ pub(super) fn shown(mount: &Mount, entry: &Entry) -> Attributes {
 struct Wanted {
     valid: u32,
     size: u64,
-    modified: Timestamp,
+    accessed: NanoTime,
+    modified: NanoTime,
     mode: u32,
     uid: u32,
     gid: u32,
@@ -79,21 +92,24 @@ impl Wanted {
     fn read(mut fields: Fields<'_>) -> Result<Self, Errno> {
         let (valid, _padding, _handle, size, _owner) =
             (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);
-        let (_accessed, seconds, _changed) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        let (_, nanoseconds, _) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let seconds = [fields.u64()?, fields.u64()?, fields.u64()?];
+        let nanos = [fields.u32()?, fields.u32()?, fields.u32()?];
+        let time = |which: usize| NanoTime::of_timespec(seconds[which] as i64, nanos[which]);
         let (mode, _, uid, gid) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
-        let millis = (seconds as i64).saturating_mul(1000).saturating_add(i64::from(nanoseconds / 1_000_000));
-        Ok(Self { valid, size, modified: Timestamp(millis), mode, uid, gid })
+        Ok(Self { valid, size, accessed: time(0), modified: time(1), mode, uid, gid })
     }
 
     fn has(&self, what: u32) -> bool {
         self.valid & what != 0
     }
 
-    /// The time to be set.
-    fn time(&self) -> Option<Timestamp> {
-        let now = || Timestamp::from_system(SystemTime::now());
-        self.has(abi::set::MTIME).then(|| if self.has(abi::set::MTIME_NOW) { now() } else { self.modified })
+    /// The times to be set: of the last access, and of the content.
+    fn times(&self) -> (Option<NanoTime>, Option<NanoTime>) {
+        let now = NanoTime::from(Timestamp::from_system(SystemTime::now()));
+        let chosen =
+            |(what, is_now), given| self.has(what).then(|| if self.has(is_now) { now } else { given });
+        let accessed = chosen((abi::set::ATIME, abi::set::ATIME_NOW), self.accessed);
+        (accessed, chosen((abi::set::MTIME, abi::set::MTIME_NOW), self.modified))
     }
 
     /// The call that sets all but the size; `None`: nothing of that is to be set.
@@ -102,10 +118,11 @@ impl Wanted {
         let group =
             self.has(abi::set::GID).then(|| names::group(self.gid).ok_or(Errno::INVAL)).transpose()?;
         let mode = self.has(abi::set::MODE).then_some(self.mode & PERMISSION_BITS);
-        let modified = self.time();
-        let is_some = owner.is_some() || group.is_some() || mode.is_some() || modified.is_some();
+        let (accessed, modified) = self.times();
+        let is_timed = accessed.is_some() || modified.is_some();
+        let is_some = owner.is_some() || group.is_some() || mode.is_some() || is_timed;
         let client = share::ClientId(0);
-        Ok(is_some.then_some(SetNode { client, file, mode, owner, group, modified }))
+        Ok(is_some.then_some(SetNode { client, file, mode, owner, group, modified, accessed }))
     }
 }
 
@@ -126,7 +143,7 @@ pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
     if let (Some(open), Some(modified)) = (&open, call.modified) {
         // A commit that came later would overwrite the time.
         mount.sync_unless_lost(caller, open)?;
-        open.lock().modified = modified;
+        open.lock().modified = modified.parts().0;
     }
     let set = mount.head.call(caller, |client| SetNode { client, ..call.clone() })?;
     Ok(Answer::node(&shown(mount, &set.entry.ok_or(Errno::NOENT)?)))
@@ -176,7 +193,7 @@ mod tests {
             (call.mode, call.owner.as_deref(), call.group.as_deref()),
             (Some(0o640), Some("root"), Some("root"))
         );
-        assert_eq!((call.modified, all.size), (Some(Timestamp(-1995)), 77));
+        assert_eq!((call.modified, call.accessed, all.size), (Some(NanoTime(-1_995_000_000)), None, 77));
         assert!(wanted(abi::set::SIZE).call(FileId(7)).unwrap().is_none());
     }
 

@@ -53,8 +53,7 @@ pub(crate) fn answer(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         opcode::SETXATTR => xattr::set(mount, caller, request),
         opcode::LISTXATTR => xattr::list(mount, caller, request),
         opcode::REMOVEXATTR => xattr::remove(mount, caller, request),
-        // Hard links are refused as on a file system that has none.
-        opcode::LINK => Err(Errno::PERM.into()),
+        opcode::LINK => special::link(mount, caller, request),
         opcode::DESTROY => Mount::nothing(),
         // The kernel does not ask again for what does not exist.
         _ => Err(Errno::NOSYS.into()),

@@ -2,8 +2,8 @@
 
 use super::{
     Outcome,
-    attributes::shown,
-    tree::{NewNode, make},
+    attributes::{described, shown},
+    tree::{NewNode, checked, make},
 };
 use crate::{
     caller::Caller,
@@ -13,7 +13,7 @@ use crate::{
 };
 use base::FileId;
 use rustix::io::Errno;
-use wire::control::{Entry, NodeKind, ReadLink};
+use wire::control::{Entry, LinkNode, NodeKind, ReadLink};
 
 pub(super) fn make_link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
@@ -21,6 +21,15 @@ pub(super) fn make_link(mount: &Mount, caller: &Caller, request: &Request) -> Ou
     let new = NewNode { kind: NodeKind::Link, mode: 0o777, is_opened: false, target };
     let entry = make(mount, caller, (request.node, name), new)?;
     Ok(Answer::entry(&shown(mount, &entry)))
+}
+
+pub(super) fn link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
+    let mut fields = request.fields();
+    let (file, name) = (mount.file_id(fields.u64()?), checked(fields.name()?)?);
+    let parent = mount.file_id(request.node);
+    let made = mount.head.call(caller, |client| LinkNode { client, file, parent, name: name.clone() })?;
+    let entry = made.entry.ok_or(Errno::IO)?;
+    Ok(Answer::entry(&described(mount, caller, &entry)?))
 }
 
 pub(super) fn read_link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {

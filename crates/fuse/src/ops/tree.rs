@@ -22,9 +22,10 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// `renameat2`.
 const NO_REPLACE: u32 = 1 << 0;
+const EXCHANGE: u32 = 1 << 1;
 
 /// A name as the catalogue takes it.
-fn checked(name: String) -> Result<String, Errno> {
+pub(super) fn checked(name: String) -> Result<String, Errno> {
     if name.len() > NAME_BYTES_MAX { Err(Errno::NAMETOOLONG) } else { Ok(name) }
 }
 
@@ -104,14 +105,16 @@ pub(super) fn rename(mount: &Mount, caller: &Caller, request: &Request, has_flag
     let mut fields = request.fields();
     let to_parent = mount.file_id(fields.u64()?);
     let flags = if has_flags { fields.u64()? as u32 } else { 0 };
-    if flags & !NO_REPLACE != 0 {
+    // What the kernel takes for a mistake, such as both at once, it has refused itself.
+    if flags & !(NO_REPLACE | EXCHANGE) != 0 {
         return Err(Errno::INVAL.into());
     }
-    let (parent, is_new) = (mount.file_id(request.node), flags & NO_REPLACE != 0);
+    let parent = mount.file_id(request.node);
+    let (is_new, is_exchange) = (flags & NO_REPLACE != 0, flags & EXCHANGE != 0);
     let (name, to_name) = (fields.name()?, checked(fields.name()?)?);
     mount.head.call(caller, |client| {
         let (name, to_name) = (name.clone(), to_name.clone());
-        MoveNode { client, parent, name, to_parent, to_name, is_new }
+        MoveNode { client, parent, name, to_parent, to_name, is_new, is_exchange }
     })?;
     Mount::nothing()
 }

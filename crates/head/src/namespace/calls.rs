@@ -1,8 +1,8 @@
 //! Calls of users on names.
 
 use super::{
-    Right, make_directory, make_parents, referrals::refuse_move, remove_file, require, require_owner,
-    resolve, resolve_parent,
+    Right, make_directory, make_parents, permission::require_unstuck, referrals::refuse_move, remove_file,
+    require, resolve, resolve_parent,
 };
 use crate::{
     Apply, Context, Core, Topic,
@@ -12,12 +12,12 @@ use crate::{
     tape,
 };
 use base::{
-    ErrorKind, Failure, FileId, FilePath, Result, check_name,
+    ErrorKind, Failure, FileId, FilePath, Result,
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
 };
 use wire::control::{
     CopyInfo, Done, Entry, FileInfo, FileState, GetEntry, List, Listing, Mkdir, PieceInfo, Remove,
-    RemoveDirectory, RemoveEntry, Removed, Rename, SetMode, SetOwner, SetTime, Stat, TrashReason,
+    RemoveDirectory, RemoveEntry, Removed, Rename, Stat, TrashReason,
 };
 
 impl Apply for Stat {
@@ -27,47 +27,52 @@ impl Apply for Stat {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<FileInfo> {
         let node = resolve(core, &context.who, &self.path)?;
-        let mut info = FileInfo {
-            entry: entry_of(core, &node),
-            away: pool::away_hosts(core, &node),
-            replicas: Vec::new(),
-            coding: None,
-            pieces: Vec::new(),
-            copies: Vec::new(),
-            pins: Vec::new(),
-            waits: None,
-            project: node.project.clone(),
-            path: self.path,
-        };
-        if !node.is_file() {
-            return Ok(info);
-        }
-        for replica in node.online() {
-            let pool = core.store.partition(&replica.partition)?.map_or_else(String::new, |known| known.pool);
-            let place = format!("{pool}/{}", replica.partition);
-            match replica.piece {
-                Some(piece) => info.pieces.push(PieceInfo { index: piece.index, place }),
-                None => info.replicas.push(place),
-            }
-        }
-        info.pieces.sort_by_key(|piece| piece.index);
-        info.coding = node.coding();
-        let copies = core.store.copies(node.id)?;
-        info.copies = copies
-            .into_iter()
-            .map(|copy| CopyInfo { vid: copy.vid, fseq: copy.fseq, block: copy.block })
-            .collect();
-        info.pins = core.store.pins(node.id, context.now)?;
-        if let Some(held) = FileReservation::of(&node) {
-            info.pins.push(held.told(core, &node.owner)?);
-        }
-        info.waits = match tape::waits(core, node.id, context.now)? {
-            None if node.is_live() => share::live_waits(core, &node)?,
-            None => space_wait(core, &node, context.now)?,
-            waits => waits,
-        };
-        Ok(info)
+        describe(core, context, &node, self.path)
     }
+}
+
+/// All that is known of a node.
+pub(crate) fn describe(core: &mut Core, context: &Context, node: &Node, path: FilePath) -> Result<FileInfo> {
+    let mut info = FileInfo {
+        entry: entry_of(core, node, &path),
+        away: pool::away_hosts(core, node),
+        replicas: Vec::new(),
+        coding: None,
+        pieces: Vec::new(),
+        copies: Vec::new(),
+        pins: Vec::new(),
+        waits: None,
+        project: node.project.clone(),
+        path,
+    };
+    if !node.is_file() {
+        return Ok(info);
+    }
+    for replica in node.online() {
+        let pool = core.store.partition(&replica.partition)?.map_or_else(String::new, |known| known.pool);
+        let place = format!("{pool}/{}", replica.partition);
+        match replica.piece {
+            Some(piece) => info.pieces.push(PieceInfo { index: piece.index, place }),
+            None => info.replicas.push(place),
+        }
+    }
+    info.pieces.sort_by_key(|piece| piece.index);
+    info.coding = node.coding();
+    let copies = core.store.copies(node.id)?;
+    info.copies = copies
+        .into_iter()
+        .map(|copy| CopyInfo { vid: copy.vid, fseq: copy.fseq, block: copy.block })
+        .collect();
+    info.pins = core.store.pins(node.id, context.now)?;
+    if let Some(held) = FileReservation::of(node) {
+        info.pins.push(held.told(core, &node.owner)?);
+    }
+    info.waits = match tape::waits(core, node.id, context.now)? {
+        None if node.is_live() => share::live_waits(core, node)?,
+        None => space_wait(core, node, context.now)?,
+        waits => waits,
+    };
+    Ok(info)
 }
 
 impl Apply for GetEntry {
@@ -81,13 +86,16 @@ impl Apply for GetEntry {
         if FileReservation::of(&node).is_some_and(|held| !held.is_begun) {
             return Err(Failure::not_found(format!("nothing has been written to {} yet", self.path)));
         }
-        Ok(entry_of(core, &node))
+        Ok(entry_of(core, &node, &self.path))
     }
 }
 
 /// A node as people see it: what nobody can read now is not online.
-fn entry_of(core: &Core, node: &Node) -> Entry {
+fn entry_of(core: &Core, node: &Node, path: &FilePath) -> Entry {
     let mut entry = node.entry();
+    if node.has_further_names() {
+        path.name().clone_into(&mut entry.name);
+    }
     entry.state = entry.state.map(|_| pool::state_of(core, node));
     entry
 }
@@ -144,6 +152,7 @@ impl Apply for RemoveDirectory {
         }
         let parent = resolve_parent(core, &context.who, &self.path)?;
         require(core, &context.who, &parent, Right::Write, &self.path)?;
+        require_unstuck(&context.who, (&parent, &node), &self.path)?;
         if core.store.has_children(node.id)? {
             return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {} is not empty", self.path)));
         }
@@ -180,6 +189,7 @@ impl Apply for Rename {
         }
         let old_parent = resolve_parent(core, &context.who, &from)?;
         require(core, &context.who, &old_parent, Right::Write, &from)?;
+        require_unstuck(&context.who, (&old_parent, &node), &from)?;
         if parents {
             make_parents(core, context, &to)?;
         }
@@ -192,37 +202,48 @@ impl Apply for Rename {
             if is_new {
                 return Err(Failure::exists(format!("{to} exists, a {}", super::kind_word(&target))));
             }
-            match (node.is_directory(), target.is_directory()) {
-                (false, false) => {
-                    remove_file(core, context, (&to, &target), TrashReason::Replaced)?;
-                }
-                (true, true) if !core.store.has_children(target.id)? => core.store.delete_node(target.id)?,
-                (true, true) => {
-                    return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {to} is not empty")));
-                }
-                (false, true) => {
-                    return Err(Failure::new(ErrorKind::IsDirectory, format!("{to} is a directory")));
-                }
-                (true, false) => {
-                    let what = format!("{to} is a {}", super::kind_word(&target));
-                    return Err(Failure::new(ErrorKind::NotDirectory, what));
-                }
+            if target.id == node.id {
+                // Two names of one node: both stay, as POSIX wants it.
+                return Ok(Done {});
             }
+            require_unstuck(&context.who, (&parent, &target), &to)?;
+            replace(core, context, (&node, &target), &to)?;
         }
         // Reserved names are checked where entries are made; a move makes one too.
         super::refuse_reserved(&to)?;
-        if node.parent != parent.id {
+        if old_parent.id != parent.id {
             // Fewer may see the new directory, perhaps.
             core.raise_fence();
         }
-        core.store.move_node(node.id, parent.id, to.name())?;
+        let row = core.store.name_row(old_parent.id, from.name())?;
+        let row = row.ok_or_else(|| Failure::internal(format!("{from} vanished while it was moved")))?;
+        core.store.move_node(row.id, parent.id, to.name())?;
         core.touch(Topic::Files);
         Ok(Done {})
     }
 }
 
+/// Removes what a move replaces.
+fn replace(core: &mut Core, context: &Context, (node, target): (&Node, &Node), to: &FilePath) -> Result<()> {
+    match (node.is_directory(), target.is_directory()) {
+        (false, false) => remove_file(core, context, (to, target), TrashReason::Replaced).map(drop),
+        (true, true) if !core.store.has_children(target.id)? => Ok(core.store.delete_node(target.id)?),
+        (true, true) => Err(Failure::new(ErrorKind::NotEmpty, format!("directory {to} is not empty"))),
+        (false, true) => Err(Failure::new(ErrorKind::IsDirectory, format!("{to} is a directory"))),
+        (true, false) => {
+            let what = format!("{to} is a {}", super::kind_word(target));
+            Err(Failure::new(ErrorKind::NotDirectory, what))
+        }
+    }
+}
+
 /// Refuses a move that gives anything below a directory a path that nobody could name any more.
-fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FilePath) -> Result<()> {
+pub(super) fn check_paths_below(
+    core: &Core,
+    directory: FileId,
+    from: &FilePath,
+    to: &FilePath,
+) -> Result<()> {
     let (bytes, depth) = (to.as_str().len(), to.names().count());
     if bytes <= from.as_str().len() && depth <= from.names().count() {
         return Ok(());
@@ -234,76 +255,4 @@ fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FileP
         return Err(Failure::invalid(what).hint("use a shorter name"));
     }
     Ok(())
-}
-
-impl Apply for SetTime {
-    fn paths(&self) -> Vec<FilePath> {
-        vec![self.path.clone()]
-    }
-
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Self { path, modified } = self;
-        let node = resolve(core, &context.who, &path)?;
-        // As by a write, which may say any time.
-        require(core, &context.who, &node, Right::Write, &path)?;
-        if !node.is_file() {
-            // One to come would hide that names change until then.
-            core.store.set_modified(node.id, modified.min(context.now))?;
-        } else if node.is_unwritten() {
-            return Err(Failure::locked(format!("{path} is being written and has no modification time yet"))
-                .hint("set it once its writer has closed the file"));
-        } else {
-            core.store.set_source_modified(node.id, Some(modified))?;
-        }
-        core.touch(Topic::Files);
-        Ok(Done {})
-    }
-}
-
-impl Apply for SetOwner {
-    fn paths(&self) -> Vec<FilePath> {
-        vec![self.path.clone()]
-    }
-
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Self { path, owner, group } = self;
-        let node = resolve(core, &context.who, &path)?;
-        let mut holder = node.holder();
-        if let Some(owner) = owner.filter(|owner| *owner != node.owner) {
-            check_name("user", &owner)?;
-            context.who.require_operator(&format!("change the owner of {path}"))?;
-            holder.owner = owner;
-        }
-        require_owner(&context.who, &node, "group", &path)?;
-        if let Some(group) = group.filter(|group| *group != node.group) {
-            check_name("group", &group)?;
-            if !context.who.is_operator && !context.who.is_in(&group) {
-                let what =
-                    format!("user {} is not in group {group} and may not give it {path}", context.who.name);
-                return Err(Failure::permission(what)
-                    .hint("choose a group of your own, or ask the owner of the facility"));
-            }
-            holder.group = group;
-        }
-        // Who had rights by the old owner or group loses them.
-        core.raise_fence();
-        core.store.set_holder(node.id, &holder)?;
-        core.touch(Topic::Files);
-        Ok(Done {})
-    }
-}
-
-/// Mode bits without which somebody cannot read a file, or what is below a directory.
-const READ_OR_SEARCH: u32 = 0o555;
-
-impl Apply for SetMode {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let node = resolve(core, &context.who, &self.path)?;
-        require_owner(&context.who, &node, "mode", &self.path)?;
-        if node.mode & !self.mode & READ_OR_SEARCH != 0 {
-            core.raise_fence();
-        }
-        core.store.set_mode(node.id, self.mode & 0o7777)?;
-        Ok(Done {})
-    }
 }

@@ -1,6 +1,6 @@
 //! Calls on grants.
 
-use super::{path_of, require_owner, resolve};
+use super::{hard_links::parents, path_of, require_owner, resolve};
 use crate::{
     Apply, Context, Core,
     store::{GrantRow, Node},
@@ -71,19 +71,34 @@ impl Apply for GetGrants {
     }
 }
 
-/// A node and the directories above it.
+/// A node and the directories above each of its names.
 pub(super) fn upwards(core: &Core, node: &Node) -> Result<Vec<FileId>> {
-    let (mut ids, mut id, mut parent) = (vec![node.id], node.id, node.parent);
-    while id != super::ROOT {
-        if ids.len() > base::limits::PATH_DEPTH_MAX {
-            return Err(Failure::corrupt(format!("directories above file {} form a ring", node.id)));
-        }
-        let above = core.store.node(parent)?;
-        let above = above.ok_or_else(|| Failure::not_found(format!("directory {parent} is gone")))?;
-        (id, parent) = (above.id, above.parent);
-        ids.push(id);
+    let mut ids = vec![node.id];
+    if node.id == super::ROOT {
+        return Ok(ids);
+    }
+    for parent in parents(core, node)? {
+        climb(core, parent, &mut ids)?;
     }
     Ok(ids)
+}
+
+/// Adds a directory and those above it, up to the first one that is there already.
+fn climb(core: &Core, mut id: FileId, ids: &mut Vec<FileId>) -> Result<()> {
+    let mut steps = 0;
+    while !ids.contains(&id) {
+        if steps > base::limits::PATH_DEPTH_MAX {
+            return Err(Failure::corrupt(format!("directories above directory {id} form a ring")));
+        }
+        let above = core.store.node(id)?;
+        let above = above.ok_or_else(|| Failure::not_found(format!("directory {id} is gone")))?;
+        ids.push(id);
+        if id == super::ROOT {
+            break;
+        }
+        (id, steps) = (above.parent, steps + 1);
+    }
+    Ok(())
 }
 
 fn add(core: &Core, id: FileId, grants: &mut Vec<GrantInfo>) -> Result<()> {

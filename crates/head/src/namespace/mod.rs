@@ -4,9 +4,13 @@ pub(crate) mod adopt;
 pub(crate) mod attributes;
 mod calls;
 mod grants;
+mod hard_links;
+pub(crate) mod metadata;
 mod permission;
 mod referrals;
 
+pub(crate) use calls::describe;
+pub(crate) use hard_links::{exchange, link, parents};
 pub use permission::rights;
 pub(crate) use permission::{Right, allows, is_granted};
 pub(crate) use referrals::refuse_foreign;
@@ -19,7 +23,9 @@ use crate::{
     tape::{StageEnd, stage_ended},
     trash::{self, Removal},
 };
-use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use base::{Cause, ErrorKind, Failure, FileId, FilePath, Result};
+use metadata::SET_GROUP_ID;
+use permission::require_unstuck;
 use std::sync::Arc;
 use wire::control::{NodeKind, Removed, TrashReason};
 
@@ -133,10 +139,9 @@ pub(crate) fn require_owner(who: &Principal, node: &Node, what: &str, path: &Fil
     if who.is_operator || who.name == node.owner {
         return Ok(());
     }
-    Err(Failure::permission(format!(
-        "user {} may not change the {what} of {path}, which belongs to {}",
-        who.name, node.owner
-    )))
+    let what =
+        format!("user {} may not change the {what} of {path}, which belongs to {}", who.name, node.owner);
+    Err(Failure::permission(what).because(Cause::NotOwner))
 }
 
 /// Names that mean something else on the HTTP door and so cannot be made below the root.
@@ -164,15 +169,19 @@ pub(crate) fn insert(
     require(core, &context.who, parent, Right::Write, path)?;
     referrals::refuse_foreign(core, parent.id, path)?;
     refuse_reserved(path)?;
+    // What is made in a directory with the set-group-id bit has its group, as on Linux.
+    let inherits = parent.mode & SET_GROUP_ID != 0;
+    let bit = if inherits && kind == NodeKind::Directory { SET_GROUP_ID } else { 0 };
     let new = NewNode {
         parent: parent.id,
         name: path.name(),
         kind,
         owner: &context.who.name,
-        mode: mode & 0o7777,
+        mode: mode & 0o7777 | bit,
         now: context.now,
     };
-    let id = core.store.insert_node_of(&new, context.who.group())?;
+    let group = if inherits { &parent.group } else { context.who.group() };
+    let id = core.store.insert_node_of(&new, group)?;
     core.store.note_names_changed(parent.id)?;
     core.touch(Topic::Files);
     core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} was removed while it was made")))
@@ -218,7 +227,7 @@ fn kind_word(node: &Node) -> &'static str {
     node.kind.as_str()
 }
 
-/// Removes a file: with its content it goes into the trash, if it has any and something is kept there.
+/// Removes a name of a file. With the last one its content goes into the trash, if it has any and something is kept there.
 pub(crate) fn remove_file(
     core: &mut Core,
     context: &Context,
@@ -227,12 +236,18 @@ pub(crate) fn remove_file(
 ) -> Result<Removed> {
     let parent = resolve_parent(core, &context.who, path)?;
     require(core, &context.who, &parent, Right::Write, path)?;
+    require_unstuck(&context.who, (&parent, node), path)?;
     // Here, so that nothing else is done yet if mounts have to forget it first.
     core.store.require_forgotten(&[parent.id, node.id])?;
     let pins = core.store.pins(node.id, context.now)?;
     if let Some(job) = pins.iter().find(|holder| holder.starts_with("job ")) {
         return Err(Failure::busy(format!("{path} is an input of {job}"))
             .hint(format!("wait for it, or `bp cancel {}`", job.trim_start_matches("job "))));
+    }
+    if node.has_further_names() {
+        core.store.remove_name(node, parent.id, path.name())?;
+        core.touch(Topic::Files);
+        return Ok(Removed { bytes: 0, kept: None });
     }
     for request in core.store.requests_of_file(node.id)? {
         core.store.delete_request(request.id)?;

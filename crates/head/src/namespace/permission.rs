@@ -2,7 +2,7 @@
 
 use super::grants::upwards;
 use crate::{Core, Principal, store::Node};
-use base::Result;
+use base::{Cause, Failure, FilePath, Result};
 use wire::control::Subject;
 
 /// The access that a principal asks for.
@@ -45,6 +45,26 @@ pub fn rights(who: &Principal, owner: &str, group: &str, mode: u32) -> u32 {
 /// Whether the mode bits let `who` do it.
 pub(crate) fn allows(who: &Principal, node: &Node, right: Right) -> bool {
     rights(who, &node.owner, &node.group, node.mode) & right as u32 != 0
+}
+
+/// The bit of a directory in which users remove and rename only what is theirs, such as `/tmp`.
+const STICKY: u32 = 0o1000;
+
+/// Refuses to remove or rename what is somebody else's in a directory that has the sticky bit.
+pub(crate) fn require_unstuck(
+    who: &Principal,
+    (directory, node): (&Node, &Node),
+    path: &FilePath,
+) -> Result<()> {
+    let is_free = directory.mode & STICKY == 0 || who.is_operator;
+    if is_free || who.name == node.owner || who.name == directory.owner {
+        return Ok(());
+    }
+    let what = format!(
+        "user {} may not remove or rename {path}, which belongs to {}: its directory has the sticky bit",
+        who.name, node.owner
+    );
+    Err(Failure::permission(what).because(Cause::NotOwner).hint("its owner can, and that of the directory"))
 }
 
 /// Whether a grant on a node or on a directory above it lets `who` do it. It is asked where the mode does not.

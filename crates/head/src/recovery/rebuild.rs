@@ -275,6 +275,8 @@ fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
         label: FileId(0),
         source_modified: None,
         live: ObjectId(0),
+        hard_link: FileId(0),
+        posix: Default::default(),
     })?;
     Ok(())
 }
@@ -321,6 +323,8 @@ pub(crate) fn add_nameless(core: &mut Core, found: &FoundFile, now: Timestamp) -
         label: FileId(0),
         source_modified: None,
         live: ObjectId(0),
+        hard_link: FileId(0),
+        posix: Default::default(),
     })?;
     Ok(())
 }

@@ -3,16 +3,17 @@
 use super::{opens::shown_path, reach, session};
 use crate::{
     Apply, Context, Core,
-    namespace::{Right, attributes::refuse_too_many, path_of, require, require_owner},
+    namespace::{Right, attributes::refuse_too_many, describe, require, require_owner},
 };
 use base::{Failure, Result};
-use wire::control::{Attributes, DescribeNode, Done, FileInfo, GetNodeAttributes, SetNodeAttribute, Stat};
+use wire::control::{Attributes, DescribeNode, Done, FileInfo, GetNodeAttributes, SetNodeAttribute};
 
 impl Apply for DescribeNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<FileInfo> {
         session(core, context, self.client)?;
-        reach(core, context, self.client, self.file)?;
-        Stat { path: path_of(core, self.file)? }.apply(core, context)
+        let node = reach(core, context, self.client, self.file)?;
+        let path = shown_path(core, &node)?;
+        describe(core, context, &node, path)
     }
 }
 

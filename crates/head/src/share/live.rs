@@ -259,7 +259,7 @@ fn seal(core: &mut Core, node: &Node, sealed: &LiveSealed, context: &Context) ->
     core.store.insert_known_replica(replica.clone())?;
     came_online(core, sealed.object, sealed.size, context.now)?;
     let content = NewContent { size: sealed.size, checksums: sealed.checksums, generation: sealed.object.0 };
-    core.store.set_content(node.id, content, node.modified)?;
+    core.store.seal_content(node.id, content)?;
     account::written(core, &replica, sealed.size)?;
     crate::pool::note_sealed(core, node.id, &sealed.partition, context.now)?;
     let mut shared = shared_file(core, node.id)?;

@@ -23,12 +23,12 @@ pub(crate) use opens::keep_for_opens;
 
 use crate::{
     Context, Core,
-    namespace::{ROOT, Right, path_of, require},
+    namespace::{ROOT, Right, parents, path_of, require},
     store::{MountRow, Node, SharedFile},
     waiters::Awaited,
 };
 use ::share::{ClientId, Generation, Mode, Session, Stage};
-use base::{Failure, FileId, ObjectId, Result, Timestamp};
+use base::{Failure, FileId, FilePath, ObjectId, Result, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -171,11 +171,30 @@ fn reach(core: &Core, context: &Context, client: ClientId, file: FileId) -> Resu
         let is_open = shared_file(core, file)?.opens.iter().any(|open| open.client == client);
         return if is_open { Ok(node) } else { Err(gone()) };
     }
-    let path = path_of(core, file)?;
-    let mut above = Arc::clone(&node);
-    while above.id != ROOT {
-        above = core.store.node(above.parent)?.ok_or_else(gone)?;
-        require(core, &context.who, &above, Right::Search, &path)?;
+    if file == ROOT {
+        return Ok(node);
     }
-    Ok(node)
+    let path = path_of(core, file)?;
+    let mut refused = None;
+    // Any of its names will do.
+    for parent in parents(core, &node)? {
+        match require_search(core, context, parent, &path) {
+            Ok(()) => return Ok(node),
+            Err(failure) => refused = refused.or(Some(failure)),
+        }
+    }
+    Err(refused.unwrap_or_else(gone))
+}
+
+/// Refuses whoever may not search a directory, or one above it.
+fn require_search(core: &Core, context: &Context, mut directory: FileId, path: &FilePath) -> Result<()> {
+    loop {
+        let gone = || Failure::not_found(format!("directory {directory} no longer exists"));
+        let above = core.store.node(directory)?.ok_or_else(gone)?;
+        require(core, &context.who, &above, Right::Search, path)?;
+        if directory == ROOT {
+            return Ok(());
+        }
+        directory = above.parent;
+    }
 }

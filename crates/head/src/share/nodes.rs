@@ -4,15 +4,18 @@ use super::{grants::recall_writers, leases, live, opens::note_open, put, reach, 
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
-    namespace::{Right, find, insert, make_directory, path_of, require, resolve_parent},
-    store::{Node, SharedFile},
+    namespace::{
+        Right, exchange, find, insert, link, make_directory,
+        metadata::{set_mode, set_owner, set_times},
+        path_of, require, resolve_parent,
+    },
+    store::{NewTimes, Node, SharedFile},
 };
 use ::share::ClientId;
 use base::{ErrorKind, Failure, FileId, FilePath, Millis, Result};
 use wire::control::{
-    Done, Entry, GetNode, LinkTarget, List, ListNode, Listing, LookUp, MakeNode, MountedNames, MountedNode,
-    MoveNode, NodeKind, ReadLink, Remove, RemoveDirectory, RemoveNode, Rename, SetMode, SetNode, SetOwner,
-    SetTime,
+    Done, Entry, GetNode, LinkNode, LinkTarget, List, ListNode, Listing, LookUp, MakeNode, MountedNames,
+    MountedNode, MoveNode, NodeKind, ReadLink, Remove, RemoveDirectory, RemoveNode, Rename, SetNode,
 };
 
 /// The path of a name in a directory that the session reaches.
@@ -188,7 +191,20 @@ impl Apply for MoveNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let from = path_in(core, context, self.client, (self.parent, &self.name))?;
         let to = path_in(core, context, self.client, (self.to_parent, &self.to_name))?;
+        if self.is_exchange {
+            return exchange(core, context, (&from, &to)).map(|()| Done {});
+        }
         Rename { from, to, is_new: self.is_new, parents: false }.apply(core, context)
+    }
+}
+
+impl Apply for LinkNode {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNode> {
+        let path = path_in(core, context, self.client, (self.parent, &self.name))?;
+        let node = reach(core, context, self.client, self.file)?;
+        let node = link(core, context, &node, &path)?;
+        let names_lease = leases::give_known(core, self.client, self.parent, context.now);
+        Ok(MountedNode { names_lease, ..changed(core, context, self.client, &node)? })
     }
 }
 
@@ -202,14 +218,15 @@ impl Apply for SetNode {
         }
         let path = path_of(core, self.file)?;
         if self.owner.is_some() || self.group.is_some() {
-            let (owner, group) = (self.owner, self.group);
-            SetOwner { path: path.clone(), owner, group }.apply(core, context)?;
+            set_owner(core, context, (&path, &node), (self.owner, self.group))?;
         }
         if let Some(mode) = self.mode {
-            SetMode { path: path.clone(), mode }.apply(core, context)?;
+            let node = reach(core, context, self.client, self.file)?;
+            set_mode(core, context, (&path, &node), mode)?;
         }
-        if let Some(modified) = self.modified {
-            SetTime { path, modified }.apply(core, context)?;
+        let times = NewTimes { modified: self.modified, accessed: self.accessed };
+        if times.modified.is_some() || times.accessed.is_some() {
+            set_times(core, context, (&path, &node), times)?;
         }
         changed(core, context, self.client, &node)
     }

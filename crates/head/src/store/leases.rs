@@ -137,7 +137,7 @@ fn touched(before: Option<&Node>, now: Option<&Node>) -> Vec<FileId> {
 /// Whether mounts are shown the same attributes.
 fn shows_the_same(before: &Node, now: &Node) -> bool {
     let shown = |node: &Node| {
-        let times = (node.modified, node.source_modified);
+        let times = (node.modified, node.source_modified, node.posix);
         (node.kind, node.owner.clone(), node.group.clone(), node.mode, node.size, times, node.parent == TRASH)
     };
     shown(before) == shown(now)

@@ -42,7 +42,7 @@ pub(crate) use rows::{
     namespace::{
         adoptions::AdoptionRow,
         grants::GrantRow,
-        nodes::{NewContent, NewNode, Node},
+        nodes::{NewContent, NewNode, NewTimes, Node},
         referrals::{ReferralRow, ReferralTable},
         trash::{TRASH, TrashQuery, TrashRow},
     },

@@ -127,6 +127,7 @@ macro_rules! for_each_call {
             SetNodeAttribute => Done, "set_node_attribute", People, Head, Changes, ["file"];
             RemoveNode => Done, "remove_node", People, Head, Changes, ["parent", "name"];
             MoveNode => Done, "move_node", People, Head, Changes, ["name", "to_name"];
+            LinkNode => MountedNode, "link_node", People, Head, Changes, ["file", "parent", "name"];
             SetNode => MountedNode, "set_node", People, Head, Changes, ["file", "mode"];
             OpenNode => Done, "open_node", People, Head, Reads, ["file"];
             CloseNode => Done, "close_node", People, Head, Reads, ["file"];

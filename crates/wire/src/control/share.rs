@@ -8,7 +8,7 @@ mod nodes;
 use crate::control::Entry;
 use base::{ByteRange, FileId, FilePath, Millis, ObjectId, Timestamp};
 pub use nodes::{
-    DescribeNode, GetNode, GetNodeAttributes, LinkTarget, ListNode, LookUp, MakeNode, MountedNames,
+    DescribeNode, GetNode, GetNodeAttributes, LinkNode, LinkTarget, ListNode, LookUp, MakeNode, MountedNames,
     MountedNode, MoveNode, ReadLink, RemoveNode, SetNode, SetNodeAttribute,
 };
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Types of Rust in the words of spec/management.md §3.
 
 /// Types that are declared elsewhere, and the words for them.
-const WORDS: [(&str, &str); 39] = [
+const WORDS: [(&str, &str); 41] = [
     ("bool", "bool"),
     ("u8", "number"),
     ("u16", "number"),
@@ -13,6 +13,7 @@ const WORDS: [(&str, &str); 39] = [
     ("String", "text"),
     ("FilePath", "path"),
     ("Timestamp", "time"),
+    ("NanoTime", "time in ns"),
     ("Millis", "span"),
     ("FileId", "id"),
     ("ObjectId", "id"),
@@ -36,6 +37,7 @@ const WORDS: [(&str, &str); 39] = [
     ("ByteRange", "{offset, end}"),
     ("ClientId", "id"),
     ("Generation", "number"),
+    ("Incarnation", "number"),
     ("LockOwner", "number"),
     ("Fence", "{incarnation, generation, range, oldest}"),
     ("Mode", "text"),

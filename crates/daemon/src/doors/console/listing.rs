@@ -137,6 +137,7 @@ mod tests {
             source_modified: None,
             checksums: None,
             state: (kind == NodeKind::File).then_some(FileState::Both),
+            posix: wire::control::PosixFields::default(),
         }
     }
 

@@ -26,6 +26,11 @@ static NODE: Table = Table {
         "label",
         "source_modified",
         "live",
+        "hard_link",
+        "further_links",
+        "accessed",
+        "changed",
+        "modified_nanos",
     ],
 };
 /// Nodes that get another name: nobody may meet them under either while that happens.
@@ -75,6 +80,11 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
         Cell::id(node.label.0),
         node.source_modified.map_or(Cell::Null, |then| Cell::Integer(then.0)),
         Cell::id(node.live.0),
+        Cell::id(node.hard_link.0),
+        Cell::Integer(node.posix.further_links.into()),
+        node.posix.accessed.map_or(Cell::Null, |time| Cell::Integer(time.0)),
+        node.posix.changed.map_or(Cell::Null, |time| Cell::Integer(time.0)),
+        Cell::Integer(node.posix.modified_nanos.into()),
     ]);
 }
 

@@ -4,7 +4,7 @@ mod kind;
 mod tape;
 
 use crate::control::Coding;
-use base::{Checksums, FileId, FilePath, Millis, Timestamp, Vid};
+use base::{Checksums, FileId, FilePath, Millis, NanoTime, Timestamp, Vid};
 pub use kind::{NodeKind, TYPE_BITS};
 use serde::{Deserialize, Serialize};
 pub use tape::{
@@ -88,9 +88,45 @@ pub struct Entry {
     /// The state; none for directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<FileState>,
+    /// What only mounts show.
+    #[serde(default, skip_serializing_if = "PosixFields::is_default")]
+    pub posix: PosixFields,
+}
+
+/// What POSIX has of a node beside what doors show: the number of its names, and more times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PosixFields {
+    /// Links beside the first: hard links of a file; of a directory those in it, of which each leads back to it.
+    pub further_links: u32,
+    /// When it was accessed, as far as that was ever set; `None`: as the time of its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accessed: Option<NanoTime>,
+    /// When anything of it was changed last; `None`: as the time of its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<NanoTime>,
+    /// Nanoseconds that belong to [`Entry::content_modified`].
+    pub modified_nanos: u32,
+    /// It was removed, and is there for those who have it open.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_removed: bool,
+}
+
+impl PosixFields {
+    /// Whether there is nothing to tell.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Entry {
+    /// When the content changed, to the nanosecond.
+    #[must_use]
+    pub fn modified_nanos(&self) -> NanoTime {
+        NanoTime::of_parts(self.content_modified(), self.posix.modified_nanos)
+    }
+
     /// When the content changed, for those who compare it with its source.
     #[must_use]
     pub fn content_modified(&self) -> Timestamp {

@@ -1,7 +1,7 @@
 //! Names and attributes, as mounts ask for them.
 
 use crate::control::{AttributeChange, Entry, NodeKind};
-use base::{FileId, Millis, Timestamp};
+use base::{FileId, Millis, NanoTime};
 use serde::{Deserialize, Serialize};
 use share::ClientId;
 
@@ -175,9 +175,25 @@ pub struct MoveNode {
     pub to_name: String,
     /// Refuses if the new name exists.
     pub is_new: bool,
+    /// The two names change places; both must exist.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_exchange: bool,
 }
 
-/// Changes mode, owner, group or time of a node. The size is changed under a grant.
+/// Gives a node that is not a directory a further name (a hard link).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkNode {
+    /// The session.
+    pub client: ClientId,
+    /// The node.
+    pub file: FileId,
+    /// The directory of the new name.
+    pub parent: FileId,
+    /// The new name.
+    pub name: String,
+}
+
+/// Changes mode, owner, group or times of a node. The size is changed under a grant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetNode {
     /// The session.
@@ -191,5 +207,8 @@ pub struct SetNode {
     /// New group.
     pub group: Option<String>,
     /// New time of the content.
-    pub modified: Option<Timestamp>,
+    pub modified: Option<NanoTime>,
+    /// New time of the last access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accessed: Option<NanoTime>,
 }

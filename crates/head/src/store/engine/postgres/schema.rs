@@ -41,6 +41,7 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0028.sql"),
     include_str!("../../migrations/postgres/0029.sql"),
     include_str!("../../migrations/postgres/0030.sql"),
+    include_str!("../../migrations/postgres/0031.sql"),
 ];
 
 impl Postgres {

@@ -33,4 +33,5 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0030.sql"),
     include_str!("../../migrations/0031.sql"),
     include_str!("../../migrations/0032.sql"),
+    include_str!("../../migrations/0033.sql"),
 ];

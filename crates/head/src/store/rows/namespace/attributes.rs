@@ -32,6 +32,7 @@ impl Store {
 
     pub(crate) fn change_attribute(&self, file: FileId, change: &AttributeChange) -> StoreResult<()> {
         let name = change.name.as_str();
+        self.change_dated(file, |_| {})?;
         match &change.value {
             Some(value) => self.run(
                 "INSERT INTO attribute (file, name, value) VALUES (?1, ?2, ?3)

@@ -1,12 +1,15 @@
 //! Rows of the namespace.
 
 mod change;
+mod listing;
+
+pub(crate) use change::NewTimes;
 
 use crate::store::{Replica, ReplicaState, Store, StoreResult, cache::pending::Name, engine::Row, word};
-use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
-use std::{collections::HashSet, sync::Arc};
+use base::{Adler32, Checksums, Crc32c, FileId, NanoTime, ObjectId, Timestamp};
+use std::sync::Arc;
 use wire::{
-    control::{Coding, Entry, FileState, NodeKind, TYPE_BITS},
+    control::{Coding, Entry, FileState, NodeKind, PosixFields, TYPE_BITS},
     media::object::Holder,
 };
 
@@ -37,6 +40,10 @@ pub(crate) struct Node {
     pub(crate) source_modified: Option<Timestamp>,
     /// The live object that has its content, while the file changes in place ([`crate::share`]); 0: none. Then it has no checksums.
     pub(crate) live: ObjectId,
+    /// The node that this is a further name of; 0: it is a node itself. Such a row has nothing but its place.
+    pub(crate) hard_link: FileId,
+    /// What only mounts show.
+    pub(crate) posix: PosixFields,
 }
 
 /// What a new row needs.
@@ -143,6 +150,7 @@ impl Node {
                 == (other.mode, other.size, other.modified, other.checksums)
             && (self.generation, &self.project, self.label, self.source_modified, self.live)
                 == (other.generation, &other.project, other.label, other.source_modified, other.live)
+            && (self.hard_link, self.posix) == (other.hard_link, other.posix)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -158,6 +166,7 @@ impl Node {
             source_modified: self.source_modified,
             checksums: self.checksums,
             state: self.is_file().then(|| self.state()),
+            posix: PosixFields { is_removed: self.is_in_trash(), ..self.posix },
         }
     }
 }
@@ -179,7 +188,8 @@ macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
          (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
-         n.generation, n.label, n.source_modified, n.live"
+         n.generation, n.label, n.source_modified, n.live,
+         n.hard_link, n.further_links, n.accessed, n.changed, n.modified_nanos"
     };
 }
 
@@ -211,28 +221,19 @@ pub(in crate::store) fn node(row: &Row<'_>) -> StoreResult<Node> {
         label: FileId(row.get(14)?),
         source_modified: row.get::<Option<i64>>(15)?.map(Timestamp),
         live: ObjectId(row.get(16)?),
+        hard_link: FileId(row.get(17)?),
+        posix: posix(row, 18)?,
     })
 }
 
-/// An entry of a listing, without where its bytes are: that is read for many at once.
-fn entry(row: &Row<'_>) -> StoreResult<Entry> {
-    let checksums = sums(row, 8)?;
-    let kind = kind(row, 2, 5)?;
-    Ok(Entry {
-        id: FileId(row.get(0)?),
-        name: row.get(1)?,
-        kind,
-        owner: row.get(3)?,
-        group: row.get(4)?,
-        mode: row.get::<u32>(5)? & !TYPE_BITS,
-        size: row.get(6)?,
-        modified: Timestamp(row.get(7)?),
-        source_modified: row.get::<Option<i64>>(10)?.map(Timestamp),
-        checksums,
-        state: (kind == NodeKind::File).then(|| match row.get::<u64>(11) {
-            Ok(1..) => FileState::Live,
-            _ => file_state(checksums.is_some(), false, false),
-        }),
+/// Number of names, and times.
+fn posix(row: &Row<'_>, column: usize) -> StoreResult<PosixFields> {
+    Ok(PosixFields {
+        further_links: row.get(column)?,
+        accessed: row.get::<Option<i64>>(column + 1)?.map(NanoTime),
+        changed: row.get::<Option<i64>>(column + 2)?.map(NanoTime),
+        modified_nanos: row.get(column + 3)?,
+        is_removed: false,
     })
 }
 
@@ -265,7 +266,16 @@ impl Store {
         self.maybe_now(SQL, (id.0,), node)?.map(|node| self.complete(node)).transpose()
     }
 
+    /// What a name of a directory stands for.
     pub(crate) fn child(&self, parent: FileId, name: &str) -> StoreResult<Option<Arc<Node>>> {
+        match self.name_row(parent, name)? {
+            Some(row) if row.is_hard_link() => self.node(row.hard_link),
+            found => Ok(found),
+        }
+    }
+
+    /// The row that has a name: of a node, or of a hard link.
+    pub(crate) fn name_row(&self, parent: FileId, name: &str) -> StoreResult<Option<Arc<Node>>> {
         // Not within a condition: the borrow would last.
         let changed = self.pending.borrow().child(parent, name);
         match changed {
@@ -301,47 +311,6 @@ impl Store {
         Ok(node)
     }
 
-    /// Entries of a directory in name order, after `after`.
-    pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Entry>> {
-        const SQL: &str =
-            "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c, source_modified, live
-             FROM node WHERE parent = ?1 AND name > ?2 AND id <> 1 ORDER BY name LIMIT ?3";
-        let mut entries = self.all(SQL, (parent.0, after, limit), entry)?;
-        let is_sealed = |entry: &Entry| entry.state.is_some_and(|state| state != FileState::Live);
-        let files: Vec<_> =
-            entries.iter().filter(|entry| is_sealed(entry)).map(|entry| entry.id.0 as i64).collect();
-        let (archived, readable) = (self.archived(files.clone())?, self.readable(files)?);
-        for Entry { id, state, checksums, .. } in entries.iter_mut().filter(|entry| is_sealed(entry)) {
-            *state =
-                state.map(|_| file_state(checksums.is_some(), readable.contains(id), archived.contains(id)));
-        }
-        Ok(entries)
-    }
-
-    /// Those of the files that have a copy on tape.
-    fn archived(&self, files: Vec<i64>) -> StoreResult<HashSet<FileId>> {
-        let copies =
-            self.rows_by_key("SELECT file FROM copy", "file", files, |row| row.get(0).map(FileId))?;
-        Ok(copies.into_iter().collect())
-    }
-
-    /// Those of the files that can be read from disk: a replica, or enough different pieces, can.
-    fn readable(&self, files: Vec<i64>) -> StoreResult<HashSet<FileId>> {
-        // Nothing that the index of replicas by file would not have.
-        let select = "SELECT file, state = 'online', needed, piece FROM replica";
-        let rows = self.rows_by_key(select, "file", files, |row| {
-            let (file, needed, piece): (u64, usize, u64) = (row.get(0)?, row.get(2)?, row.get(3)?);
-            Ok(row.get::<bool>(1)?.then_some((FileId(file), piece, needed)))
-        })?;
-        let mut online: Vec<_> = rows.into_iter().flatten().collect();
-        online.sort_unstable();
-        online.dedup_by_key(|&mut (file, piece, _)| (file, piece));
-        let of_file = online.chunk_by(|one, next| one.0 == next.0);
-        // A replica is the only piece that its file needs.
-        let is_enough = |pieces: &&[_]| pieces.iter().any(|&(_, _, needed)| needed <= pieces.len());
-        Ok(of_file.filter(is_enough).map(|pieces| pieces[0].0).collect())
-    }
-
     pub(crate) fn has_children(&self, parent: FileId) -> StoreResult<bool> {
         self.one("SELECT EXISTS (SELECT 1 FROM node WHERE parent = ?1 AND id <> 1)", (parent.0,), |row| {
             row.get(0)
@@ -365,9 +334,13 @@ impl Store {
         live: ObjectId,
         (size, modified): (u64, Timestamp),
     ) -> StoreResult<()> {
+        let now = self.pending.borrow().time();
         self.change_node(id, |node| {
+            node.keep_accessed();
             (node.size, node.checksums, node.modified) = (size, None, modified);
             (node.label, node.source_modified, node.live) = (FileId(0), None, live);
+            node.posix.modified_nanos = 0;
+            node.posix.changed = Some(now.into());
         })
         .map(drop)
     }

@@ -127,7 +127,7 @@ pub(super) fn change(store: &Store, Change { what, a, b }: Change) {
             let label = ["rack=r1", "rack=r2", "rack=", "room=b1"][b as usize % 4].parse().unwrap();
             store.set_host_label(["d1", "d2"][a as usize % 2], &label).unwrap();
         }
-        30 if is_file => {
+        30 if is_file && !target.has_further_names() => {
             let path = format!("/{}", target.name).parse().unwrap();
             let row = TrashRow {
                 file: target.id,
@@ -149,6 +149,19 @@ pub(super) fn change(store: &Store, Change { what, a, b }: Change) {
             {
                 store.take_from_trash(*file, parent, name).unwrap();
             }
+        }
+        32 if is_file && is_free => store.add_hard_link(target.id, parent, name).unwrap(),
+        33 if is_file && target.has_further_names() => {
+            let names = store.hard_links(target.id).unwrap();
+            let (_, parent, name) = &names[b as usize % names.len()];
+            match b % 2 {
+                0 => store.remove_name(target, *parent, name).unwrap(),
+                _ => store.remove_name(target, target.parent, &target.name).unwrap(),
+            }
+        }
+        34 if is_file && is_free && target.has_further_names() => {
+            let names = store.hard_links(target.id).unwrap();
+            store.move_node(names[b as usize % names.len()].0, parent, name).unwrap();
         }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),

@@ -61,7 +61,7 @@ fn signed(bytes: u64) -> i64 {
 impl AccountUsage {
     /// What a node is in the namespace.
     pub(in crate::store) fn of_name(node: &Node) -> Self {
-        if node.kind == NodeKind::Directory {
+        if node.kind == NodeKind::Directory || node.is_hard_link() {
             return Self::default();
         }
         if !node.is_file() {
