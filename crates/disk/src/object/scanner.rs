@@ -45,6 +45,8 @@ pub enum Seen {
     Rest,
     /// Data of the right size with a description. The bytes were not read.
     Whole(Whole),
+    /// Its description was written by a newer release, so this one cannot tell whether it fits.
+    Newer(Failure),
     /// It does not fit its description, or has none.
     Damaged {
         /// Bytes of its data, if the disk says so.
@@ -258,6 +260,9 @@ impl Partition {
             None => Seen::Missing,
             Some(EntryState::Complete(info)) => Seen::Whole(info.into()),
             Some(EntryState::Writing) => Seen::Writing,
+            Some(EntryState::Damaged(failure)) if failure.kind == ErrorKind::Unsupported => {
+                Seen::Newer(failure)
+            }
             Some(EntryState::Damaged(failure)) => Seen::Damaged { size: data, failure },
             Some(EntryState::Unfinished | EntryState::Described | EntryState::Foreign) => Seen::Rest,
         }

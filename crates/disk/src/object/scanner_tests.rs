@@ -47,12 +47,17 @@ fn every_object_is_seen_once_as_what_it_is() {
     assert!(matches!(seen(2), Seen::Damaged { size: Some(5), .. }));
     fs::remove_file(shared.data(ObjectId(3))).unwrap();
     assert_eq!(seen(3), Seen::Rest);
+    write(&partition, 4, b"content");
+    let description = fs::read_to_string(shared.description(ObjectId(4))).unwrap();
+    fs::write(shared.description(ObjectId(4)), description.replace("\"version\": 2", "\"version\": 1000"))
+        .unwrap();
+    assert!(matches!(seen(4), Seen::Newer(_)));
     fs::remove_file(shared.description(ObjectId(0x101))).unwrap();
     assert!(matches!(seen(0x101), Seen::Damaged { size: Some(7), .. }));
     // What somebody else has put there is none of ours, wherever it lies.
     fs::write(shared.home(ObjectId(1)).join("note"), b"").unwrap();
-    fs::write(shared.home(ObjectId(1)).join("4"), b"").unwrap();
-    assert_eq!(all(&partition), [1, 0x101, 2, 3, 9]);
+    fs::write(shared.home(ObjectId(1)).join("5"), b"").unwrap();
+    assert_eq!(all(&partition), [1, 0x101, 2, 3, 4, 9]);
     drop(writer);
 }
 

@@ -18,7 +18,8 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
             let (here, there) = (info.checksums.adler32, known.checksums.adler32);
             Some((FindingKind::WrongChecksum, format!("adler32 {here}, the catalogue says {there}")))
         }
-        (Seen::Whole(_), Known::Online(_)) => None,
+        // What this release cannot read it does not judge.
+        (Seen::Whole(_) | Seen::Newer(_), Known::Online(_)) => None,
         (Seen::Damaged { size: Some(size), .. }, Known::Online(known)) if *size != known.size => {
             Some((FindingKind::WrongSize, format!("{}, the catalogue says {}", bytes(*size), known.size)))
         }
@@ -26,12 +27,15 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
             Some((FindingKind::Damaged, failure.to_string()))
         }
         (seen, Known::Unheard) => Some((FindingKind::Orphan, format!("{UNHEARD}; {}", describe(seen)))),
+        (Seen::Newer(failure), Known::Unknown) => Some((FindingKind::Orphan, format!("{NEWER}: {failure}"))),
         (seen, Known::Unknown) => Some((FindingKind::Orphan, describe(seen))),
     }
 }
 
 /// Begins the detail of what may be newer than the catalogue.
 pub(super) const UNHEARD: &str = "its number was never assigned: is the catalogue an old one?";
+/// Begins the detail of what a newer release has described.
+pub(super) const NEWER: &str = "a newer release has written it";
 
 fn bytes(number: u64) -> String {
     counted(number, "byte", "bytes")
@@ -41,7 +45,7 @@ fn describe(seen: &Seen) -> String {
     match seen {
         Seen::Whole(Whole { size, path: Some(path), .. }) => format!("{} of {path}", bytes(*size)),
         Seen::Whole(Whole { size, file, .. }) => format!("{} of file {file}", bytes(*size)),
-        Seen::Damaged { failure, .. } => failure.to_string(),
+        Seen::Damaged { failure, .. } | Seen::Newer(failure) => failure.to_string(),
         _ => "left by an interrupted step".to_owned(),
     }
 }
@@ -86,6 +90,16 @@ mod tests {
             assert_eq!(kind(&Seen::Writing, &known), None, "{known:?}");
         }
         assert_eq!(kind(&Seen::Missing, &Known::Unknown), None);
+    }
+
+    #[test]
+    fn what_a_newer_release_has_written_is_no_damage() {
+        let newer = Seen::Newer(Failure::unsupported("object description has version 9"));
+        for known in [online(b"abc"), Known::Moving] {
+            assert_eq!(kind(&newer, &known), None, "{known:?}");
+        }
+        let (kind, detail) = compare(&newer, &Known::Unknown).expect("nobody knows it");
+        assert!(kind == FindingKind::Orphan && detail.starts_with(NEWER), "{detail}");
     }
 
     #[test]

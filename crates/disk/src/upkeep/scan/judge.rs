@@ -7,6 +7,7 @@ use super::{
 use crate::object::scanner::{Seen, Whole, is_damage};
 use base::{ErrorKind, Failure, ObjectId};
 use std::{sync::Arc, time::Instant};
+use tracing::warn;
 use wire::control::{Finding, FindingKind, Known, KnownObject};
 
 impl Walk {
@@ -22,10 +23,23 @@ impl Walk {
             return self.look_again(object);
         }
         match (seen, known) {
+            (Seen::Newer(failure), Known::Online(_)) => {
+                self.tell_newer(object, failure);
+                Ok(None)
+            }
             (Seen::Whole(whole), Known::Online(known)) if reads || whole.is_touched() => {
                 self.read(object, whole, known)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Logs the first replica that only a newer release can read: where there is one, most are.
+    fn tell_newer(&mut self, object: ObjectId, failure: &Failure) {
+        if !self.has_told_newer {
+            let partition = self.name();
+            warn!(partition, %object, %failure, "replicas of a newer release cannot be read; they are left as they are");
+            self.has_told_newer = true;
         }
     }
 

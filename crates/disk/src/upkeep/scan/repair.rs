@@ -1,7 +1,7 @@
 //! Repairs a finding of a scan if it is still true.
 
 use super::{
-    compare::UNHEARD,
+    compare::{NEWER, UNHEARD},
     walk::{Step, Walk},
 };
 use base::{ErrorKind, ObjectId, Result};
@@ -50,6 +50,8 @@ impl Walk {
             let changed = self.partition.changed(object);
             return Ok(if found.detail.starts_with(UNHEARD) {
                 left("it may be newer than the catalogue")
+            } else if found.detail.starts_with(NEWER) {
+                left("this release cannot read it")
             } else if changed.is_none_or(|changed| changed > self.order.older_than) {
                 left("it was changed recently")
             } else {

@@ -61,6 +61,8 @@ pub(super) struct Walk {
     pub(super) bytes: u64,
     pub(super) findings: Vec<Finding>,
     told: Instant,
+    /// Whether it has logged that replicas were written by a newer release.
+    pub(super) has_told_newer: bool,
     /// What lies there, if it is known: it was listed for this order, or before somebody stopped it.
     listed: Option<Arc<Listed>>,
 }
@@ -75,7 +77,22 @@ impl Walk {
         let Scanner { head, partition, token } = scanner.clone();
         let (pace, cursor) = (Pace::new(order.pace), order.cursor);
         let (looks, bytes, findings, told) = (0, 0, Vec::new(), Instant::now());
-        Self { head, partition, token, runtime, order, pace, cursor, looks, bytes, findings, told, listed }
+        let has_told_newer = false;
+        Self {
+            head,
+            partition,
+            token,
+            runtime,
+            order,
+            pace,
+            cursor,
+            looks,
+            bytes,
+            findings,
+            told,
+            has_told_newer,
+            listed,
+        }
     }
 
     pub(super) fn name(&self) -> String {
