@@ -116,6 +116,6 @@ def test_what_is_printed_is_an_argument(busy: Facility, case: Case) -> None:
         names = column(shown, case.column)
         assert names, f"no column {case.column}:\n{shown}"
         outcome = busy.bp(*[word.format(names[-1]) for word in verb.split()], check=False)
-        # Whether it can be done now is not asked here: the name must be understood.
-        assert outcome.code in (0, 1, 6), outcome
+        # Whether it can be done now is not asked here: the name must be understood. A scan may end before `scan stop`.
+        assert outcome.code in (0, 1, 6) or "no scan of " in outcome.err, outcome
         assert not re.search("is not known|no host named|is neither|is not in|makes no sense", outcome.err), outcome
