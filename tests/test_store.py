@@ -54,7 +54,8 @@ def test_a_facility_lives_in_a_database(make_facility: MakeFacility, server: Pos
     for file in (facility.directory / "facility.toml", facility.log):
         assert "s3cret" not in file.read_text()
     secret.chmod(0o644)
-    assert "other users can read the password" in fails(facility.bin / "bpd", "run", facility.directory).text
+    refused = fails(facility.bin / "bpd", "run", facility.directory, "--root-port=0", "--http-port=0")
+    assert "other users can read the password" in refused.text
 
 
 def test_a_password_in_the_url_is_refused_and_not_shown(tmp_path: Path, server: Postgres) -> None:
