@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -23,8 +23,11 @@ pub(crate) struct Caller {
     /// The number of the request.
     pub(crate) unique: u64,
     pid: u32,
-    /// A signal that does not kill ends the wait, too: so it is with locks.
+    /// A signal that does not kill ends the wait, too: so it is with locks. The head is told first, so that it does not set the lock
+    /// for a program that has gone on.
     is_light_sleeper: bool,
+    /// Number of its wait at the head; 0: none.
+    wait: AtomicU64,
     state: AtomicU8,
     /// A signal came while it was busy.
     is_woken: AtomicBool,
@@ -32,8 +35,23 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(unique: u64, pid: u32, is_light_sleeper: bool) -> Self {
-        let (state, is_woken) = (AtomicU8::new(BUSY), AtomicBool::new(false));
-        Self { unique, pid, is_light_sleeper, state, is_woken }
+        let (state, is_woken, wait) = (AtomicU8::new(BUSY), AtomicBool::new(false), AtomicU64::new(0));
+        Self { unique, pid, is_light_sleeper, wait, state, is_woken }
+    }
+
+    /// The same program, which waits for something that only its end ends.
+    pub(crate) fn until_killed(&self) -> Self {
+        Self::new(self.unique, self.pid, false)
+    }
+
+    /// The thread that waits; 0: nobody's.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Notes under which number it waits at the head.
+    pub(crate) fn set_wait(&self, request: u64) {
+        self.wait.store(request, Ordering::SeqCst);
     }
 
     /// Nobody: what the mount does by itself.
@@ -57,11 +75,11 @@ impl Caller {
 
     /// A signal came. Yields whether the answer that it was interrupted is to be sent now.
     pub(crate) fn interrupt(&self) -> bool {
-        if !self.is_light_sleeper && !self.is_dying() {
-            return false;
+        let is_dying = self.is_dying();
+        if self.is_light_sleeper || is_dying {
+            self.is_woken.store(true, Ordering::SeqCst);
         }
-        self.is_woken.store(true, Ordering::SeqCst);
-        self.step(WAITING, GIVEN_UP)
+        is_dying && self.step(WAITING, GIVEN_UP)
     }
 
     /// Whether an answer is still awaited.
@@ -74,7 +92,7 @@ impl Caller {
     }
 
     /// Whether the thread is being killed. Programs do not expect other signals to interrupt a `stat`.
-    fn is_dying(&self) -> bool {
+    pub(crate) fn is_dying(&self) -> bool {
         self.pid != 0 && is_killed(&std::fs::read_to_string(format!("/proc/{}/status", self.pid)))
     }
 }
@@ -111,6 +129,12 @@ impl Callers {
         caller.is_some_and(|caller| caller.interrupt())
     }
 
+    /// The wait at the head of one whose wait a signal ends.
+    pub(crate) fn wait_of(&self, unique: u64) -> Option<u64> {
+        let wait = self.lock().get(&unique)?.wait.load(Ordering::SeqCst);
+        (wait != 0).then_some(wait)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Caller>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,15 +145,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_wait_is_given_up() {
-        let caller = Caller::new(1, 0, true);
-        assert!(caller.waiting(|| caller.waiting(|| Ok(7))).is_ok_and(|value| value == 7));
-        assert!(caller.waiting(|| Ok(caller.interrupt())).is_err());
+    fn only_a_wait_of_who_is_killed_is_given_up() {
+        // There is no process with this number.
+        let caller = Caller::new(1, u32::MAX, true);
+        assert!(caller.step(BUSY, WAITING) && caller.interrupt());
         assert!(!caller.is_there() && !caller.interrupt(), "answered once");
         assert!(caller.waiting(|| Ok(7)).is_err());
-        let busy = Caller::new(2, 0, true);
+        let busy = Caller::new(2, u32::MAX, true);
         assert!(!busy.interrupt() && busy.is_there(), "it does something");
         assert!(busy.waiting(|| Ok(7)).is_err() && busy.is_there(), "its own answer says so");
+    }
+
+    #[test]
+    fn a_wait_for_a_lock_goes_on_until_the_head_has_given_it_up_and_then_does_not_begin_again() {
+        let caller = Caller::new(1, 0, true);
+        assert!(caller.waiting(|| caller.waiting(|| Ok(7))).is_ok_and(|value| value == 7));
+        assert!(caller.waiting(|| Ok(caller.interrupt())).is_ok_and(|is_given_up| !is_given_up));
+        assert!(caller.is_there() && caller.waiting(|| Ok(7)).is_err());
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Locks of programs: `fcntl` and `flock`, between all mounts.
 
+mod certain;
+
 use crate::{caller::Caller, errno::Refusal, files::OpenFile, kernel::answers::Answer, mount::Mount};
 use base::{ByteRange, FileId};
 use rustix::io::Errno;
+use share::{Assurance, ClientId, RequestId, Verdict};
 use share::{LockMode, LockOwner};
-use wire::control::{LockHolder, LockKind, SetLock, TestLock};
+use std::sync::{Arc, atomic::Ordering};
+use wire::control::{CancelLock, LockHolder, LockKind, LockPatience, SetLock, TestLock};
 
 /// The end of a range that has none, as the kernel has it.
 const END: u64 = i64::MAX as u64;
@@ -72,18 +76,68 @@ impl Mount {
         if wanted.mode.is_none() {
             self.flush(file);
         }
-        let set = |client| call(file.id, client, wanted);
         if wanted.mode.is_none() || !is_patient {
-            let is_set = self.head.call(caller, set)?.is_set;
+            let is_set = self.head.call(caller, |client| call(file.id, client, wanted))?.is_set;
             return if is_set { Ok(()) } else { Err(Errno::AGAIN.into()) };
         }
-        let outcome = self.head.call_until(caller, set);
+        let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
+        caller.set_wait(request.0);
+        let outcome = self.wait_for_lock(caller, file, wanted, request);
         if outcome.is_err() && !caller.is_there() {
-            // It may have been set after its program had given up.
-            self.head
-                .call(&Caller::nobody(), |client| call(file.id, client, &Wanted { mode: None, ..*wanted }))?;
+            // It may have been set after its program was killed.
+            let unset = Wanted { mode: None, ..*wanted };
+            self.head.call(&Caller::nobody(), |client| call(file.id, client, &unset))?;
         }
-        outcome.map(|_| ())
+        outcome
+    }
+
+    /// Waits for a lock. A wait that ends without one is known at the head to have ended before its program is told.
+    fn wait_for_lock(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        wanted: &Wanted,
+        request: RequestId,
+    ) -> Result<(), Refusal> {
+        let mut assurance = None;
+        loop {
+            let set = |client| SetLock {
+                patience: Some(LockPatience { request, assurance }),
+                ..call(file.id, client, wanted)
+            };
+            match self.head.call_until(caller, set) {
+                Ok(answer) if answer.is_set => return Ok(()),
+                Ok(answer) => match answer.verdict {
+                    Some(Verdict::Doubt(doubt)) => {
+                        let is_certain = certain::waits_alone(caller.pid());
+                        assurance = Some(Assurance { doubt, is_certain });
+                    }
+                    Some(Verdict::Deadlock) => return Err(Errno::DEADLK.into()),
+                    _ => return Err(Errno::INTR.into()),
+                },
+                Err(refusal) => {
+                    let cancel = |client| CancelLock { client, request };
+                    let is_told = self.head.call(&caller.until_killed(), cancel).is_ok();
+                    tracing::debug!(file = %file.id, is_told, "a wait for a lock was given up");
+                    return Err(refusal);
+                }
+            }
+        }
+    }
+
+    /// A signal came for whoever waits for a lock: the head ends the wait, and so answers the call that waits. If it does not hear of
+    /// it, that call ends by itself soon.
+    pub(crate) fn give_up_lock(self: &Arc<Self>, unique: u64) {
+        let Some(request) = self.callers.wait_of(unique) else { return };
+        let own = Arc::clone(self);
+        let cancel = move || {
+            let cancel = CancelLock { client: own.head.client(), request: RequestId(request) };
+            if let Err(failure) = own.head.call_once(&cancel, base::Millis(0)) {
+                tracing::debug!(%failure, "a wait for a lock was not given up yet");
+            }
+        };
+        // If all are busy, the call that waits ends by itself soon.
+        let _ = self.recallers.run(cancel);
     }
 
     /// Whether a lock could be had, and what is in its way.
@@ -116,9 +170,9 @@ impl Mount {
     }
 }
 
-fn call(file: FileId, client: share::ClientId, wanted: &Wanted) -> SetLock {
+fn call(file: FileId, client: ClientId, wanted: &Wanted) -> SetLock {
     let Wanted { kind, owner, pid, range, mode } = *wanted;
-    SetLock { client, file, kind, owner, pid, range, mode }
+    SetLock { client, file, kind, owner, pid, range, mode, patience: None }
 }
 
 #[cfg(test)]

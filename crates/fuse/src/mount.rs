@@ -74,10 +74,11 @@ impl Mount {
             // These have no answer. Nodes have the numbers of the catalogue: nothing is kept for them.
             opcode::FORGET | opcode::BATCH_FORGET => {}
             opcode::INTERRUPT => {
-                if let Ok(unique) = request.fields().u64()
-                    && self.callers.interrupt(unique)
-                {
-                    self.device.answer(unique, Err(Errno::INTR));
+                if let Ok(unique) = request.fields().u64() {
+                    if self.callers.interrupt(unique) {
+                        self.device.answer(unique, Err(Errno::INTR));
+                    }
+                    self.give_up_lock(unique);
                 }
             }
             opcode::INIT => self.device.answer(request.unique, crate::kernel::abi::greet(&request)),

@@ -349,6 +349,7 @@ fn locks_of_all_mounts_meet_and_end_with_theirs() {
         pid: 7,
         range: ByteRange { offset, end },
         mode,
+        patience: None,
     };
     let is_set = |world: &mut World, lock: SetLock| world.user(lock).unwrap().is_set;
     assert!(is_set(&mut world, lock(ann, 0, 10, Some(LockMode::Exclusive))));

@@ -13,18 +13,21 @@
 //! - [`Fences`]: what a disk server refuses for one object.
 //! - [`Leases`]: who may cache names and attributes, and who has to forget before they change.
 //! - [`FileLocks`]: who has locked which bytes of one file.
+//! - [`LockWaits`]: who waits for locks, and whose wait would never end.
 //! - [`Session`]: a client as the head sees it: live, silent, or evicted.
 //!
 //! Everything here is pure: no clock, no network, no disk. `tests/model` runs this very code through all orders of
 //! events that a bad network, dying processes and wrong verdicts can produce. It also checks that it catches deliberate
 //! mistakes.
 
+mod deadlocks;
 mod fences;
 mod grants;
 mod leases;
 mod locks;
 mod session;
 
+pub use deadlocks::{Asked, Assurance, LockWait, LockWaits, Owner, Verdict, WaitId};
 pub use fences::{Fence, Fences, Refusal};
 pub use grants::{Answer, Ended, FileGrants, Grant, Mode, ServerId, Stage};
 pub use leases::{InTheWay, Leases};

@@ -70,7 +70,12 @@ impl FileLocks {
     /// A lock of somebody else that is in the way of `wanted`.
     #[must_use]
     pub fn conflict(&self, wanted: &Lock) -> Option<&Lock> {
-        self.locks.iter().find(|lock| {
+        self.conflicts(wanted).next()
+    }
+
+    /// All locks of others that are in the way of `wanted`.
+    pub fn conflicts(&self, wanted: &Lock) -> impl Iterator<Item = &Lock> {
+        self.locks.iter().filter(move |lock| {
             !lock.is_of(wanted)
                 && lock.overlaps(wanted.range)
                 && (lock.mode == LockMode::Exclusive || wanted.mode == LockMode::Exclusive)

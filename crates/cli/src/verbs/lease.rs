@@ -1,19 +1,20 @@
-//! `bp lease`: which hosts have mounted the facility, and which files they use.
+//! `bp lease`: which hosts have mounted the facility, which files they use, and who waits for whom.
 
 use crate::{
     context::{Context, Run},
     output::Tone,
     table::{Cell, Column, Table},
-    words::time,
+    words::{span, time},
 };
 use clap::Subcommand;
-use wire::control::{EvictMount, GetMounts, MountInfo, SharedFileInfo};
+use wire::control::{EvictMount, GetMounts, MountInfo, Mounts, SharedFileInfo};
 
-/// Show mounts with their grants and locks, or evict one
+/// Show mounts with their grants, locks and waits, or evict one
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A grant lets a mount write to a file, or cache what it has read. A mount that does not renew its lease \
-        is silent; it keeps what it has until another one needs it, and is evicted then."
+        is silent; it keeps what it has until another one needs it, and is evicted then. Users see their own mounts and \
+        files, operators see all."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List mounts, and the files that they use
+    /// List mounts, the files that they use, and who waits for them
     List,
     /// Take everything from a mount: what it has not synced is lost
     Evict {
@@ -60,6 +61,9 @@ fn list(context: &mut Context) -> Run {
     if !all.files.is_empty() {
         context.output.table(&files(&all.files))?;
     }
+    if all.files.iter().any(|file| !file.waits.is_empty()) {
+        context.output.table(&waits(&all))?;
+    }
     Ok(0)
 }
 
@@ -87,11 +91,37 @@ fn mounts(mounts: &[MountInfo]) -> Table {
 }
 
 fn files(files: &[SharedFileInfo]) -> Table {
-    let mut table = Table::new([Column::Path("file"), Column::Text("grants"), Column::Text("locks")]);
+    let columns = ["grants", "locks", "opened by"].map(Column::Text);
+    let [grants, locks, opens] = columns;
+    let mut table = Table::new([Column::Path("file"), grants, locks, opens]);
     for file in files {
         let grants: Vec<_> = file.grants.iter().map(ToString::to_string).collect();
         let locks: Vec<_> = file.locks.iter().map(ToString::to_string).collect();
-        table.row([Cell::from(file.path.to_string()), grants.join(", ").into(), locks.join(", ").into()]);
+        let opens: Vec<_> = file.opens.iter().map(ToString::to_string).collect();
+        let texts = [grants, locks, opens].map(|texts| Cell::from(texts.join(", ")));
+        let [grants, locks, opens] = texts;
+        table.row([Cell::from(file.path.to_string()), grants, locks, opens]);
+    }
+    table
+}
+
+fn waits(all: &Mounts) -> Table {
+    let mut table = Table::new([
+        Column::Right("mount"),
+        Column::Left("waited"),
+        Column::Text("wants"),
+        Column::Path("of file"),
+        Column::Text("because"),
+    ]);
+    for (file, wait) in all.files.iter().flat_map(|file| file.waits.iter().map(move |wait| (file, wait))) {
+        let who = if wait.client.0 == 0 { "door".to_owned() } else { wait.client.to_string() };
+        table.row([
+            Cell::from(who),
+            span(all.now - wait.since).into(),
+            wait.what.as_str().into(),
+            file.path.to_string().into(),
+            wait.why.as_str().into(),
+        ]);
     }
     table
 }

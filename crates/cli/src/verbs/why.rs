@@ -101,6 +101,9 @@ fn of_file(info: &FileInfo) -> String {
         return format!("{path} is a {}; only files wait", info.entry.kind.as_str());
     }
     if let Some(waits) = &info.waits {
+        if waits.starts_with("live: ") {
+            return format!("{path} is {waits}");
+        }
         return format!("{path} waits: {waits}");
     }
     let vids: Vec<_> = info.copies.iter().map(|copy| copy.vid.as_str()).collect();

@@ -170,11 +170,11 @@ impl Files {
     async fn still_nearline(&self, who: &Principal, path: &FilePath) -> Failure {
         let stat = async { self.head()?.call(who, Stat { path: path.clone() }).await };
         let (state, waits) = match stat.await {
-            Ok(info) if info.entry.state == Some(FileState::Live) => ("being changed", info.waits),
+            Ok(info) if info.entry.state.is_some_and(FileState::is_online) => ("used by a mount", info.waits),
             Ok(info) => ("nearline", info.waits),
             Err(failure) => ("nearline", Some(failure.what)),
         };
-        let waits = waits.unwrap_or_else(|| "its recall is not in the queue".to_owned());
+        let waits = waits.unwrap_or_else(|| "nothing is in the way any more".to_owned());
         Failure::timeout(format!("{path} is still {state}: {waits}"))
             .hint(format!("`bp why {path}` shows what it waits for; open it again later"))
     }

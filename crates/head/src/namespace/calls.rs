@@ -68,8 +68,10 @@ pub(crate) fn describe(core: &mut Core, context: &Context, node: &Node, path: Fi
         info.pins.push(held.told(core, &node.owner)?);
     }
     info.waits = match tape::waits(core, node.id, context.now)? {
-        None if node.is_live() => share::live_waits(core, node)?,
-        None => space_wait(core, node, context.now)?,
+        None => match share::waits(core, context, node)? {
+            None => space_wait(core, node, context.now)?,
+            waits => waits,
+        },
         waits => waits,
     };
     Ok(info)

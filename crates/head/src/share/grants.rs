@@ -1,6 +1,6 @@
 //! Grants: who may write to a file, or cache what was read of it.
 
-use super::{has_writer, leases, live, put, reach, session, sessions, shared_file};
+use super::{has_writer, leases, live, put, reach, session, sessions, shared_file, waits::Want};
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
@@ -33,24 +33,25 @@ impl Apply for AskGrant {
         let next = sessions::evict_silent(core, (self.file, self.client), context)?;
         let mut shared = shared_file(core, self.file)?;
         if shared.live.as_ref().is_some_and(|live| live.is_sealing) {
-            return wait(core, self.file, format!("{path} is being sealed"), None);
+            return wait(core, context, &self, "its disk server is sealing it".to_owned(), None);
         }
         if let Some(waits) = live::not_on_disk(core, context, (&node, &path), &shared)? {
-            return wait(core, self.file, waits, None);
+            return wait(core, context, &self, waits, None);
         }
         if let Some(put_off) = leases_of_others(core, &self) {
             leases::await_leases(core, &put_off);
-            let waits = format!("{path}: mount {} has to forget its size and time", put_off.client);
-            return wait(core, self.file, waits, next);
+            let waits = format!("mount {} has to forget its size and time", put_off.client);
+            return wait(core, context, &self, waits, next);
         }
         let asked = (self.client, self.request);
         match shared.grants.ask(asked, (self.mode, ALL), &BTreeSet::from([SERVER])) {
             Answer::Wait(_) => {
-                let waits = format!("{path}: {}", sessions::who_has(core, &shared, self.client)?);
+                let waits = sessions::who_has(core, &shared, self.client)?;
                 put(core, self.file, &shared, context.now)?;
-                wait(core, self.file, waits, next)
+                wait(core, context, &self, waits, next)
             }
             Answer::Granted(generation) => {
+                core.live.share.waits_no_more(self.file, self.client, Want::Grant(self.mode));
                 if self.mode == Mode::Write {
                     live::begin(core, context, (&node, &path), &mut shared)?;
                     // Doors have kept that this file can be read as it is.
@@ -72,8 +73,16 @@ fn leases_of_others(core: &Core, ask: &AskGrant) -> Option<PutOff> {
     (ask.mode == Mode::Write).then(|| core.store.ask_back(&[ask.file])).flatten()
 }
 
-fn wait(core: &Core, file: FileId, waits: String, next: Option<base::Millis>) -> Result<GrantAnswer> {
-    core.awaits(Awaited::File(file));
+fn wait(
+    core: &mut Core,
+    context: &Context,
+    ask: &AskGrant,
+    waits: String,
+    next: Option<base::Millis>,
+) -> Result<GrantAnswer> {
+    let key = (ask.file, ask.client, Want::Grant(ask.mode));
+    core.live.share.waits(key, &*waits, context.now);
+    core.awaits(Awaited::File(ask.file));
     core.awaits(Awaited::Hosts);
     if let Some(span) = next {
         core.look_again_in(span);

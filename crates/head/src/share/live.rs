@@ -10,7 +10,11 @@ use crate::{
     pool::{
         Reserve, came_online, choose_partition, drop_content, out_of_reach, partition_of, source, state_of,
     },
-    share::{opens::shown_path, sessions},
+    share::{
+        opens::shown_path,
+        sessions,
+        waits::{self, Want},
+    },
     store::{LiveObject, NewContent, Node, Replica, ReplicaState, SharedFile},
     trash,
     waiters::Awaited,
@@ -140,10 +144,15 @@ pub(crate) fn settle_for_door(core: &mut Core, context: &Context, node: &Node) -
     }
     load(core, context.now)?;
     let nobody = ClientId(0);
+    let wait = (node.id, nobody, Want::Door);
     let is_committed = grants::recall_writers(core, (node.id, nobody), context)?;
     if is_committed && !node.is_live() {
+        core.live.share.waits_no_more(node.id, nobody, Want::Door);
         return Ok(true);
     }
+    let why = door_waits(core, node)?;
+    core.live.share.waits(wait, why, context.now);
+    core.look_again_in(waits::LOOK);
     core.live.share.hasty.insert(node.id);
     core.store.note_changed(Awaited::LiveOrders);
     core.awaits(Awaited::File(node.id));
@@ -272,12 +281,25 @@ fn seal(core: &mut Core, node: &Node, sealed: &LiveSealed, context: &Context) ->
 }
 
 /// What a door waits for that opens a live file.
-pub(crate) fn live_waits(core: &Core, node: &Node) -> Result<Option<String>> {
+fn door_waits(core: &Core, node: &Node) -> Result<String> {
+    let shared = shared_file(core, node.id)?;
+    Ok(match shared.live {
+        _ if is_written(&shared) => sessions::who_has(core, &shared, ClientId(0))?,
+        Some(live) => format!("partition {} has to seal it", live.partition),
+        None => "it is being sealed".to_owned(),
+    })
+}
+
+/// What a door would wait for that opened a live file now.
+pub(super) fn live_waits(core: &Core, node: &Node) -> Result<Option<String>> {
     let shared = shared_file(core, node.id)?;
     Ok(Some(if is_written(&shared) {
-        format!("is written through a mount: {}", sessions::who_has(core, &shared, ClientId(0))?)
+        format!(
+            "live: written through a mount; for a door, {}",
+            sessions::who_has(core, &shared, ClientId(0))?
+        )
     } else {
-        "is live: its disk server seals it when somebody opens it, or 10 s after the last write".to_owned()
+        "live: it is sealed 10 s after the last write, or at once when a door opens it".to_owned()
     }))
 }
 

@@ -16,10 +16,13 @@ mod nodes;
 mod opens;
 mod sessions;
 mod status;
+mod waits;
 
 pub(crate) use leases::{expect_sessions, put_off, undone};
-pub(crate) use live::{being_written, content_replaced, live_waits, settle_for_door};
+use live::live_waits;
+pub(crate) use live::{being_written, content_replaced, settle_for_door};
 pub(crate) use opens::keep_for_opens;
+pub(crate) use waits::waits;
 
 use crate::{
     Context, Core,
@@ -56,6 +59,8 @@ pub(crate) struct ShareLive {
     written: BTreeSet<FileId>,
     /// Files whose rows the call under way has written.
     put: Vec<FileId>,
+    /// Who waits for what.
+    waiting: waits::Waiting,
 }
 
 /// Rows that are read at once at the start.

@@ -1,6 +1,9 @@
 //! Names as mounts ask for them: by the number of a directory, which stays when it is renamed.
 
-use super::{grants::recall_writers, leases, live, opens::note_open, put, reach, session};
+use super::{
+    grants::recall_writers, leases, live, opens::note_open, put, reach, session, sessions, shared_file,
+    waits::Want,
+};
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
@@ -36,8 +39,11 @@ fn path_in(
 /// What a mount is shown of a node, once what other mounts have written to it is committed.
 fn shown(core: &mut Core, context: &Context, client: ClientId, file: FileId) -> Result<MountedNode> {
     if !recall_writers(core, (file, client), context)? {
+        let why = sessions::who_has(core, &shared_file(core, file)?, client)?;
+        core.live.share.waits((file, client, Want::Attributes), why, context.now);
         return Ok(MountedNode::default());
     }
+    core.live.share.waits_no_more(file, client, Want::Attributes);
     let node = core.store.node(file)?;
     let node = node.ok_or_else(|| Failure::not_found(format!("file {file} no longer exists")))?;
     leased(core, context, client, &node)

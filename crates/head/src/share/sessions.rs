@@ -131,6 +131,7 @@ fn end(core: &mut Core, client: ClientId, is_cache_gone: bool, context: &Context
     } else {
         core.store.leases().end(client);
     }
+    core.live.share.waiting.forget_client(client);
     info!(mount = %client, "the session of the mount has ended");
     Ok(())
 }
@@ -178,7 +179,7 @@ pub(super) fn who_has(core: &Core, shared: &crate::store::SharedFile, waiting: C
     let other = grants.find(|grant| grant.client != waiting || grant.mode == Mode::Write);
     Ok(match other.map(|grant| (grant, mounts.get(&grant.client))) {
         Some((grant, Some(row))) => {
-            format!("mount {} of {} on {} has to return it", grant.client, row.user, row.host)
+            format!("mount {} of {} on {} has to return its grant", grant.client, row.user, row.host)
         }
         Some((grant, None)) => {
             format!("mount {} was evicted; its disk servers have to be fenced", grant.client)

@@ -136,7 +136,8 @@ macro_rules! for_each_call {
             CommitNode => Done, "commit_node", People, Head, Changes, ["file", "size"];
             ReturnGrant => Done, "return_grant", People, Head, Reads, ["file"];
             SetLock => LockAnswer, "set_lock", People, Head, Reads, ["file"],
-                pending |reply| !reply.is_set;
+                pending |reply| !reply.is_set && reply.verdict.is_none();
+            CancelLock => Done, "cancel_lock", People, Head, Reads, ["client"];
             TestLock => LockAnswer, "test_lock", People, Head, Reads, ["file"];
             GetMounts => Mounts, "get_mounts", People, Head, Reads, [];
             EvictMount => Done, "evict_mount", People, Head, Changes, ["client"];

@@ -12,7 +12,7 @@ pub use nodes::{
     MountedNode, MoveNode, ReadLink, RemoveNode, SetNode, SetNodeAttribute,
 };
 use serde::{Deserialize, Serialize};
-use share::{ClientId, Generation, Incarnation, LockMode, LockOwner, Mode, RequestId};
+use share::{Assurance, ClientId, Generation, Incarnation, LockMode, LockOwner, Mode, RequestId, Verdict};
 use std::fmt;
 
 /// Begins the session of a mount. Its lease lasts until [`MountSession::lease`] after the last call of [`NextRecalls`].
@@ -243,6 +243,28 @@ pub struct SetLock {
     pub range: ByteRange,
     /// `None`: given back.
     pub mode: Option<LockMode>,
+    /// Its program waits until it can be had; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<LockPatience>,
+}
+
+/// A lock that is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockPatience {
+    /// Number of the wait among the requests of the session. It is repeated under the same number.
+    pub request: RequestId,
+    /// The answer to a doubt of the head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assurance: Option<Assurance>,
+}
+
+/// Gives up a wait for a lock: its program was interrupted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelLock {
+    /// The session.
+    pub client: ClientId,
+    /// The wait.
+    pub request: RequestId,
 }
 
 /// What is told to whoever wants a lock.
@@ -253,6 +275,9 @@ pub struct LockAnswer {
     /// Else: a lock that is in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<LockHolder>,
+    /// What whoever waits does now; `None`: goes on waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// A lock that somebody has.
@@ -283,6 +308,9 @@ pub struct GetMounts {}
 /// All sessions, and the files that they use.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Mounts {
+    /// When the head said so.
+    #[serde(default)]
+    pub now: Timestamp,
     /// By number.
     pub mounts: Vec<MountInfo>,
     /// Files with grants or locks, by path.
@@ -317,6 +345,36 @@ pub struct SharedFileInfo {
     pub grants: Vec<ShareGrantInfo>,
     /// Locks.
     pub locks: Vec<LockHolder>,
+    /// Mounts that have it open.
+    #[serde(default)]
+    pub opens: Vec<OpenInfo>,
+    /// Who waits for it, those first who wait longest.
+    #[serde(default)]
+    pub waits: Vec<ShareWait>,
+}
+
+/// How often a mount has a file open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenInfo {
+    /// Which mount.
+    pub client: ClientId,
+    /// For reading only.
+    pub readers: u32,
+    /// For writing.
+    pub writers: u32,
+}
+
+/// Something of a file that a mount waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareWait {
+    /// Which mount.
+    pub client: ClientId,
+    /// What it wants, e.g. `a grant to write`.
+    pub what: String,
+    /// Since when, as far as this start of the head knows.
+    pub since: Timestamp,
+    /// What is in the way.
+    pub why: String,
 }
 
 /// A grant as people see it.
@@ -347,6 +405,19 @@ impl fmt::Display for ShareGrantInfo {
         };
         let recalled = if self.is_recalled { " (asked back)" } else { "" };
         write!(f, "{what} by mount {}{recalled}", self.client)
+    }
+}
+
+impl fmt::Display for OpenInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mount {}", self.client)?;
+        let many = |count: u32, what: &str| match count {
+            0 => String::new(),
+            1 => format!(" {what}"),
+            count => format!(" {what} {count} times"),
+        };
+        f.write_str(&many(self.readers, "reads"))?;
+        f.write_str(&many(self.writers, "writes"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Types of Rust in the words of spec/management.md §3.
 
 /// Types that are declared elsewhere, and the words for them.
-const WORDS: [(&str, &str); 41] = [
+const WORDS: [(&str, &str); 43] = [
     ("bool", "bool"),
     ("u8", "number"),
     ("u16", "number"),
@@ -38,6 +38,8 @@ const WORDS: [(&str, &str); 41] = [
     ("ClientId", "id"),
     ("Generation", "number"),
     ("Incarnation", "number"),
+    ("Assurance", "{doubt, is_certain}"),
+    ("Verdict", "wait, {doubt}, deadlock or cancelled"),
     ("LockOwner", "number"),
     ("Fence", "{incarnation, generation, range, oldest}"),
     ("Mode", "text"),

@@ -1,11 +1,14 @@
 //! A busy facility with some trouble, for tests of the console and the metrics.
 
 mod jobs;
+mod share;
 mod tape;
 
+use super::Shown;
 use base::{FilePath, Timestamp, Vid};
 pub(crate) use jobs::bill;
 use jobs::{jobs, workers};
+pub(crate) use share::mounts;
 use tape::{drives, requests, volume};
 use wire::control::*;
 
@@ -23,6 +26,11 @@ fn path(text: &str) -> FilePath {
 
 fn vid(number: u32) -> Vid {
     format!("BP{number:04}").parse().unwrap()
+}
+
+/// All of it.
+pub(crate) fn shown() -> Shown {
+    Shown { status: status(), bill: bill(), mounts: mounts(), events: events() }
 }
 
 /// Everything that the page can show at once.

@@ -2,8 +2,7 @@
 //!
 //! [`page`] is served at `/console`. It listens to `/console/events`, a stream of server-sent events whose data is
 //! [`event_data`]. Send one after each change and at least every [`EVENT_INTERVAL_MAX`], because the page takes a
-//! silent stream for lost. Everything is a pure function of [`Status`], [`Bill`] and the newest events; maud escapes
-//! all text.
+//! silent stream for lost. Everything is a pure function of [`Shown`]; maud escapes all text.
 
 mod batch;
 mod disk;
@@ -12,6 +11,7 @@ mod events;
 pub(crate) mod example;
 pub mod listing;
 mod overview;
+mod share;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ mod words;
 
 use base::Millis;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use wire::control::{Bill, Event, Status};
+use wire::control::{Bill, Event, Mounts, Status};
 
 /// Events to show on the page: a screen has no room for more.
 pub const EVENTS_SHOWN: usize = events::SHOWN;
@@ -41,9 +41,22 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
                     rx='1'/%3E%3Crect x='3' y='6.8' width='10' height='2.4' rx='1'/%3E%3Crect x='3' y='10.6' width='6' \
                     height='2.4' rx='1'/%3E%3C/g%3E%3C/svg%3E";
 
+/// What the page shows.
+#[derive(Debug)]
+pub struct Shown {
+    /// Pools, tape, jobs, hosts.
+    pub status: Status,
+    /// What was used.
+    pub bill: Bill,
+    /// Sessions of mounts.
+    pub mounts: Mounts,
+    /// The newest events.
+    pub events: Vec<Event>,
+}
+
 /// The whole page.
 #[must_use]
-pub fn page(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
+pub fn page(shown: &Shown) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -51,13 +64,13 @@ pub fn page(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (status.name) " · Backplane" }
+                title { (shown.status.name) " · Backplane" }
                 link rel="icon" href=(ICON);
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 div #lost role="alert" hidden { "disconnected; this page shows the facility as of " time #seen { "the start" } }
-                main #live { (fragment(status, bill, events)) }
+                main #live { (fragment(shown)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -66,7 +79,8 @@ pub fn page(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
 
 /// What changes: everything inside the page's `main`.
 #[must_use]
-pub fn fragment(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
+pub fn fragment(shown: &Shown) -> Markup {
+    let Shown { status, bill, mounts, events } = shown;
     html! {
         (overview::header(status))
         (overview::tiles(status))
@@ -81,6 +95,7 @@ pub fn fragment(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
         (events::events(status, events))
         (tape::queue(status))
         (batch::jobs(status))
+        (share::mounts(status, mounts))
         (tape::volumes(status))
         (batch::bill(bill))
     }
@@ -88,6 +103,6 @@ pub fn fragment(status: &Status, bill: &Bill, events: &[Event]) -> Markup {
 
 /// The fragment as data of a server-sent event: a carriage return, which would end the line, is a space.
 #[must_use]
-pub fn event_data(status: &Status, bill: &Bill, events: &[Event]) -> String {
-    fragment(status, bill, events).into_string().replace('\r', " ")
+pub fn event_data(shown: &Shown) -> String {
+    fragment(shown).into_string().replace('\r', " ")
 }

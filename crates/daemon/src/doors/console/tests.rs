@@ -10,7 +10,7 @@ fn text(markup: Markup) -> String {
 
 #[test]
 fn the_page_shows_everything() {
-    let page = text(page(&example::status(), &example::bill(), &example::events()));
+    let page = text(page(&example::shown()));
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
     std::fs::create_dir_all(target).unwrap();
     std::fs::write(format!("{target}/console.html"), &page).unwrap();
@@ -39,6 +39,9 @@ fn the_page_shows_everything() {
         "host.stopped",
         "host disk3 has stopped",
         "bp events",
+        "silent",
+        "an exclusive lock for its process 4711",
+        "mount 3 of carol on node02:/mnt has to return its grant",
     ] {
         assert!(page.contains(part), "{part}");
     }
@@ -46,7 +49,7 @@ fn the_page_shows_everything() {
 
 #[test]
 fn nothing_is_loaded_from_elsewhere() {
-    let page = text(page(&example::status(), &example::bill(), &example::events()));
+    let page = text(page(&example::shown()));
     for foreign in ["<script src", "<link rel=\"stylesheet\"", "@import", "url("] {
         assert!(!page.contains(foreign), "{foreign}");
     }
@@ -63,13 +66,14 @@ fn an_empty_facility_says_so() {
     status.requests_len = 0;
     status.workers.clear();
     status.jobs.clear();
-    let page = text(page(&status, &Bill { lines: vec![] }, &[]));
+    let mounts = Mounts { now: status.now, mounts: vec![], files: vec![] };
+    let page = text(page(&Shown { status, bill: Bill { lines: vec![] }, mounts, events: vec![] }));
     assert!(!page.contains("Needs a person"));
-    assert_eq!(page.matches("class=\"nothing\"").count(), 8);
+    assert_eq!(page.matches("class=\"nothing\"").count(), 9);
 }
 
 /// Puts a text that would run if it were not escaped wherever outside text can be.
-fn hostile() -> (Status, Bill, Vec<Event>) {
+fn hostile() -> Shown {
     const EVIL: &str = "<script>alert(1)</script>\"'&\r\nx";
     let (mut status, mut bill) = (example::status(), example::bill());
     let evil = || EVIL.to_owned();
@@ -105,13 +109,15 @@ fn hostile() -> (Status, Bill, Vec<Event>) {
     for event in &mut events {
         (event.subject, event.what) = (evil(), evil());
     }
-    (status, bill, events)
+    let mut mounts = example::mounts();
+    mounts.mounts.iter_mut().for_each(|mount| (mount.user, mount.host) = (evil(), evil()));
+    mounts.files[0].waits[0].why = evil();
+    Shown { status, bill, mounts, events }
 }
 
 #[test]
 fn outside_text_is_escaped() {
-    let (status, bill, events) = hostile();
-    let page = text(page(&status, &bill, &events));
+    let page = text(page(&hostile()));
     assert_eq!(page.matches("<script").count(), 1, "only our own");
     assert!(page.contains("&lt;script&gt;alert(1)"));
     assert!(!page.contains("\"'&\r"), "quotes are escaped in attributes");
@@ -119,9 +125,8 @@ fn outside_text_is_escaped() {
 
 #[test]
 fn an_event_has_no_carriage_return() {
-    let (status, bill, events) = hostile();
-    assert!(!event_data(&status, &bill, &events).contains('\r'));
-    assert!(event_data(&example::status(), &example::bill(), &example::events()).contains("drv1"));
+    assert!(!event_data(&hostile()).contains('\r'));
+    assert!(event_data(&example::shown()).contains("drv1"));
 }
 
 #[test]
@@ -131,7 +136,7 @@ fn the_page_stays_bounded() {
     status.requests = status.requests.iter().cycle().take(1000).cloned().collect();
     status.volumes = status.volumes.iter().cycle().take(1000).cloned().collect();
     status.counts.volumes[0].volumes = 123_456;
-    let page = text(page(&status, &example::bill(), &example::events()));
+    let page = text(page(&Shown { status, ..example::shown() }));
     assert!(page.len() < 400_000, "{}", page.len());
     assert!(page.contains("bp volumes") && page.contains("bp jobs"));
     // What is counted is not what is listed.
@@ -142,7 +147,7 @@ fn the_page_stays_bounded() {
 
 #[test]
 fn the_newest_event_comes_first_and_old_ones_are_counted() {
-    let page = text(page(&example::status(), &example::bill(), &example::events()));
+    let page = text(page(&example::shown()));
     let place = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
     assert!(place("host disk3 has stopped") < place("drive drv4 has failed"));
     assert!(page.contains("and 40 more: <code>bp events"));
@@ -152,7 +157,7 @@ fn the_newest_event_comes_first_and_old_ones_are_counted() {
 fn a_drive_is_named_without_its_library() {
     let mut status = example::status();
     status.volumes[6].drive = Some("lib0.drive1".into());
-    assert!(text(page(&status, &example::bill(), &example::events())).contains("in drive1<"));
+    assert!(text(page(&Shown { status, ..example::shown() })).contains("in drive1<"));
 }
 
 #[test]
@@ -165,5 +170,5 @@ fn odd_figures_do_not_break_the_page() {
     status.drives[0].bytes_done = status.drives[0].bytes_total + 1;
     status.jobs[0].state = JobState::Running;
     status.jobs[0].started = Some(Timestamp(i64::MAX));
-    assert!(!text(page(&status, &example::bill(), &example::events())).contains("NaN"));
+    assert!(!text(page(&Shown { status, ..example::shown() })).contains("NaN"));
 }

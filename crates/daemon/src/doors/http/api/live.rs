@@ -29,10 +29,14 @@ async fn snapshot(door: &HttpDoor) -> Result<(Status, Bill)> {
     Ok((status, bill))
 }
 
-/// The newest events, as the console shows them.
-async fn newest_events(door: &HttpDoor) -> Result<Vec<control::Event>> {
-    let call = control::GetEvents { newest: Some(console::EVENTS_SHOWN), ..control::GetEvents::default() };
-    Ok(door.files.head()?.call(&head::Principal::room("console"), call).await?.events)
+/// What the console shows.
+async fn shown(door: &HttpDoor) -> Result<console::Shown> {
+    let (status, bill) = snapshot(door).await?;
+    let (head, who) = (door.files.head()?, head::Principal::room("console"));
+    let newest = control::GetEvents { newest: Some(console::EVENTS_SHOWN), ..control::GetEvents::default() };
+    let events = head.call(&who, newest).await?.events;
+    let mounts = head.call(&who, control::GetMounts {}).await?;
+    Ok(console::Shown { status, bill, mounts, events })
 }
 
 /// `GET /metrics`
@@ -44,8 +48,7 @@ pub(in crate::doors::http) async fn metrics(State(door): State<Arc<HttpDoor>>) -
 
 /// `GET /console`
 pub(in crate::doors::http) async fn console(State(door): State<Arc<HttpDoor>>) -> Result<Response, Refused> {
-    let (status, bill) = snapshot(&door).await?;
-    let page = Html(console::page(&status, &bill, &newest_events(&door).await?).into_string());
+    let page = Html(console::page(&shown(&door).await?).into_string());
     Ok(([(header::CONTENT_SECURITY_POLICY, console::CONTENT_SECURITY_POLICY)], page).into_response())
 }
 
@@ -64,9 +67,7 @@ pub(in crate::doors::http) async fn events(
                 _ = tokio::time::timeout(quiet, any_change(&mut changes)) => {}
             }
         }
-        let (status, bill) = snapshot(&door).await.ok()?;
-        let happened = newest_events(&door).await.ok()?;
-        let event = Event::default().data(console::event_data(&status, &bill, &happened));
+        let event = Event::default().data(console::event_data(&shown(&door).await.ok()?));
         Some((Ok(event), (door, changes, false)))
     });
     Ok(Sse::new(frames))
