@@ -23,7 +23,8 @@ need-test:
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file' \
-		tgtd=tgt '/usr/lib/*/libiscsi.so.7=libiscsi7'
+		tgtd=tgt '/usr/lib/*/libiscsi.so.7=libiscsi7' \
+		smbd=samba smbclient=smbclient ganesha.nfsd=nfs-ganesha '/usr/lib/*/ganesha/libfsalvfs.so=nfs-ganesha-vfs' nfs-cp=libnfs-utils
 
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.

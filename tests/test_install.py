@@ -40,6 +40,10 @@ def test_programs_pages_completions_and_the_unit_are_installed(tmp_path: Path) -
     unit = (place / "lib/systemd/system/bpd@.service").read_text()
     assert "ExecStart=/opt/bp/bin/bpd run" in unit
     assert "/usr/bin" not in unit
+    unit = (place / "lib/systemd/system/backplane-mount@.service").read_text()
+    assert "ExecStart=/opt/bp/bin/bp --facility" in unit
+    assert "/usr/bin" not in unit
+    assert (place / "sbin/mount.backplane").resolve() == place / "bin/bp"
 
 
 def test_the_default_is_usr_local(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ mod context;
 mod daemon;
 mod glob;
 mod help;
+mod mount_helper;
 mod mover;
 mod names;
 mod output;
@@ -65,7 +66,11 @@ fn parse() -> Result<(Cli, verbs::Action), clap::Error> {
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
-    if let Some(program) = words.next().as_deref().and_then(shims::called_as) {
+    let name = words.next();
+    if name.as_deref().is_some_and(mount_helper::is_called) {
+        return mount_helper::main(words.collect());
+    }
+    if let Some(program) = name.as_deref().and_then(shims::called_as) {
         return shims::main(program, words.map(|word| word.to_string_lossy().into_owned()).collect());
     }
     let (cli, action) = match parse() {

@@ -67,6 +67,14 @@ pub struct Settings {
     pub options: xrd::Options,
     /// Calls fail when the head has not answered for a while; else they wait for it.
     pub is_soft: bool,
+    /// Files that are on tape only are not opened for reading; else reading recalls them, and waits.
+    pub no_recall: bool,
+    /// All changes are refused.
+    pub is_read_only: bool,
+    /// No programs that lie there are run.
+    pub is_no_exec: bool,
+    /// What `mount` shows as the device; `None`: which directory of the facility it is.
+    pub source: Option<String>,
     /// Other users of this host may use it, too, all with the rights of [`Self::user`].
     pub allow_other: bool,
 }
@@ -79,7 +87,8 @@ pub struct Mounted {
 
 /// Mounts a directory. What a mount that was killed has left there is unmounted first.
 pub fn mount(settings: Settings) -> Result<Mounted> {
-    let Settings { control, user, path, directory, options, is_soft, allow_other } = settings;
+    let Settings { control, user, path, directory, options, is_soft, allow_other, no_recall, .. } = settings;
+    let source = settings.source.unwrap_or_else(|| format!("backplane:{path}"));
     if device::is_orphaned(&directory) {
         device::unmount(&directory, true)?;
     }
@@ -89,7 +98,8 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
     let stop = Stop::default();
     let host = format!("{}:{}", host_name(), directory.display());
     let (head, session) = head::Head::open(control, (path.clone(), host), is_soft, stop.clone())?;
-    let device = Device::mount(&directory, &format!("backplane:{path}"), allow_other)?;
+    let device = Device::mount(&directory, &source, allow_other)?;
+    device.restrict(settings.is_read_only, settings.is_no_exec)?;
     let (pool, recallers) =
         (pool::Pool::start("mount-request", REQUESTS_MAX)?, pool::Pool::start("mount-recall", RECALLS_MAX)?);
     let senders = pool::Pool::start("mount-send", SENDERS_MAX)?;
@@ -97,6 +107,7 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         head,
         device,
         user,
+        no_recall,
         root: session.root.id,
         options,
         files: files::OpenFiles::default(),

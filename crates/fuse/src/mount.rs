@@ -26,6 +26,8 @@ pub(crate) struct Mount {
     pub(crate) device: Device,
     /// Whose files new ones are.
     pub(crate) user: String,
+    /// Files that are on tape only are not opened for reading.
+    pub(crate) no_recall: bool,
     /// The mounted directory.
     pub(crate) root: FileId,
     pub(crate) options: xrd::Options,

@@ -1,7 +1,7 @@
 //! `bp mount`: a directory of the facility as a file system of this host.
 
 use crate::context::{Context, Run};
-use base::{Failure, FilePath, Result};
+use base::{ErrorKind, Failure, FilePath, Result};
 use fuse::{Mounted, Settings};
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -11,10 +11,17 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
+    time::{Duration, Instant},
 };
+use wire::control::GetEntry;
 
 /// What a mount in the background says when it is there. Else it says why not.
 const MOUNTED: &str = "mounted";
+
+/// How long a soft mount waits for the facility.
+const SOFT: Duration = Duration::from_secs(30);
+/// Pause between two tries to reach it.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// Mount a directory of the facility as a file system of this host
 #[derive(Debug, clap::Args)]
@@ -34,6 +41,18 @@ pub(crate) struct Args {
     /// Let other users of this host use it, too, with your rights
     #[arg(long)]
     allow_other: bool,
+    /// Refuse to open files for reading that are on tape only (EAGAIN); else reading recalls them and waits
+    #[arg(long)]
+    no_recall: bool,
+    /// Refuse all changes
+    #[arg(long)]
+    read_only: bool,
+    /// Run no programs that lie there
+    #[arg(long)]
+    no_exec: bool,
+    /// What `mount` shows as the device [default: backplane:PATH]
+    #[arg(long, value_name = "NAME", hide = true)]
+    source: Option<String>,
     /// Run as the background process of another `bp mount`
     #[arg(long, hide = true)]
     in_session: bool,
@@ -59,6 +78,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     if args.in_session {
         return in_background(&args, context);
     }
+    wait_for_facility(&args, context)?;
     if args.foreground {
         log_to(args.log.as_deref())?;
         let mounted = begin(&args, context)?;
@@ -67,6 +87,30 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     detach(&args, context)?;
     Ok(0)
+}
+
+/// Waits until the facility answers: one that is starting, as after a power cut, is soon there. A signal ends it.
+fn wait_for_facility(args: &Args, context: &mut Context) -> Run<()> {
+    let (path, _) = args.places()?;
+    let place = Path::new(context.place()?).to_owned();
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        let failure = match context.call(&GetEntry { path: path.clone() }) {
+            Err(failure) if matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout) => failure,
+            outcome => return Ok(outcome.map(drop)?),
+        };
+        let is_none = place.is_dir() && !place.join("facility.toml").exists();
+        if is_none || args.soft && begun.elapsed() > SOFT {
+            return Err(failure.into());
+        }
+        if !is_told {
+            context.output.news(format!("{failure}; waiting for it"))?;
+            is_told = true;
+        }
+        thread::sleep(PAUSE);
+        context.forget_facility();
+    }
 }
 
 fn begin(args: &Args, context: &mut Context) -> Result<Mounted> {
@@ -85,6 +129,10 @@ fn begin(args: &Args, context: &mut Context) -> Result<Mounted> {
         options: context.xrd_options(),
         is_soft: args.soft,
         allow_other: args.allow_other,
+        no_recall: args.no_recall,
+        is_read_only: args.read_only,
+        is_no_exec: args.no_exec,
+        source: args.source.clone(),
     })?;
     let stop = mounted.stop();
     let watch = move || {
@@ -123,8 +171,16 @@ fn detach(args: &Args, context: &mut Context) -> Result<()> {
     let mut command = Command::new(std::env::current_exe().map_err(failed("find bp itself"))?);
     command.arg("mount").arg("--in-session").arg("--log").arg(&log);
     command.arg("--facility").arg(context.place()?).arg("--user").arg(context.user());
-    for (flag, is_set) in [("--soft", args.soft), ("--allow-other", args.allow_other)] {
-        command.args(is_set.then_some(flag));
+    let flags = [
+        ("--soft", args.soft),
+        ("--allow-other", args.allow_other),
+        ("--no-recall", args.no_recall),
+        ("--read-only", args.read_only),
+        ("--no-exec", args.no_exec),
+    ];
+    command.args(flags.into_iter().filter_map(|(flag, is_set)| is_set.then_some(flag)));
+    if let Some(source) = &args.source {
+        command.arg("--source").arg(source);
     }
     command.arg("--").arg(path.as_str()).arg(directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(&log)?);

@@ -60,6 +60,22 @@ impl Device {
         Ok(Self { fd, directory: directory.to_owned(), is_gone: AtomicBool::new(false) })
     }
 
+    /// Refuses changes, or to run programs. Links to devices and programs with rights of others are refused in any case.
+    pub fn restrict(&self, is_read_only: bool, is_no_exec: bool) -> Result<()> {
+        let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+        flags.set(MountFlags::RDONLY, is_read_only);
+        flags.set(MountFlags::NOEXEC, is_no_exec);
+        if !is_read_only && !is_no_exec {
+            return Ok(());
+        }
+        let done = rustix::mount::mount_remount(&self.directory, flags, c"");
+        done.map_err(|cause| {
+            // Nobody may use it without what was asked for.
+            let _ = self.unmount();
+            Failure::io(format!("restrict {}", self.directory.display()), &std::io::Error::from(cause))
+        })
+    }
+
     /// Waits for the next message; `None`: it is unmounted.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Result<Option<Request>> {
         buffer.resize(MESSAGE_BYTES_MAX, 0);

@@ -17,7 +17,7 @@ use base::FileId;
 use rustix::{fs::OFlags, io::Errno};
 use share::LockOwner;
 use std::sync::Arc;
-use wire::control::{CloseNode, Entry, LockKind, NodeKind, OpenNode};
+use wire::control::{CloseNode, DescribeNode, Entry, FileState, LockKind, NodeKind, OpenNode};
 
 /// How often a file that is to be opened or made may vanish and come back meanwhile.
 const RACES_MAX: u32 = 16;
@@ -95,8 +95,19 @@ fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) 
 
 pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let flags = request.fields().u32()?;
-    let open = begin(mount, caller, mount.file_id(request.node), access(flags))?;
+    let file = mount.file_id(request.node);
+    if mount.no_recall && access(flags) == (true, false) {
+        refuse_nearline(mount, caller, file)?;
+    }
+    let open = begin(mount, caller, file, access(flags))?;
     Ok(opened(Answer::default(), &open, flags))
+}
+
+/// Refuses to open what is on tape only, as file systems of archives refuse those who do not want to wait. Who opens a file to write
+/// may replace what it has.
+fn refuse_nearline(mount: &Mount, caller: &Caller, file: FileId) -> Result<(), Refusal> {
+    let info = mount.head.call(caller, |client| DescribeNode { client, file })?;
+    if info.entry.state == Some(FileState::Nearline) { Err(Errno::AGAIN.into()) } else { Ok(()) }
 }
 
 /// Opens a file at the head.
