@@ -3,17 +3,20 @@
 //! Mounts name files by number, as kernels do: a file keeps its number when it is renamed. Every call is checked as if it had come
 //! with a path: each directory above must allow search.
 
+mod locks;
 mod nodes;
+mod seen;
 
 use crate::control::Entry;
-use base::{ByteRange, FileId, FilePath, Millis, ObjectId, Timestamp};
+use base::{FileId, FilePath, Millis, ObjectId, Timestamp};
+pub use locks::*;
 pub use nodes::{
     DescribeNode, GetNode, GetNodeAttributes, LinkNode, LinkTarget, ListNode, LookUp, MakeNode, MountedNames,
     MountedNode, MoveNode, ReadLink, RemoveNode, SetNode, SetNodeAttribute,
 };
+pub use seen::*;
 use serde::{Deserialize, Serialize};
-use share::{Assurance, ClientId, Generation, Incarnation, LockMode, LockOwner, Mode, RequestId, Verdict};
-use std::fmt;
+use share::{ClientId, Generation, Incarnation, Mode, RequestId};
 
 /// Begins the session of a mount. Its lease lasts until [`MountSession::lease`] after the last call of [`NextRecalls`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -214,219 +217,4 @@ pub struct ReturnGrant {
     pub file: FileId,
     /// The grant.
     pub generation: Generation,
-}
-
-/// Which kind of lock. They know nothing of each other, as on Linux.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LockKind {
-    /// `fcntl`, by process, on ranges.
-    Posix,
-    /// `flock`, by open file.
-    Flock,
-}
-
-/// Takes, changes or gives back a lock.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SetLock {
-    /// The session.
-    pub client: ClientId,
-    /// The file.
-    pub file: FileId,
-    /// Which kind.
-    pub kind: LockKind,
-    /// Whose, among those of the session.
-    pub owner: LockOwner,
-    /// The process, for people.
-    pub pid: u32,
-    /// Where.
-    pub range: ByteRange,
-    /// `None`: given back.
-    pub mode: Option<LockMode>,
-    /// Its program waits until it can be had; `None`: it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub patience: Option<LockPatience>,
-}
-
-/// A lock that is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LockPatience {
-    /// Number of the wait among the requests of the session. It is repeated under the same number.
-    pub request: RequestId,
-    /// The answer to a doubt of the head.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assurance: Option<Assurance>,
-}
-
-/// Gives up a wait for a lock: its program was interrupted.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CancelLock {
-    /// The session.
-    pub client: ClientId,
-    /// The wait.
-    pub request: RequestId,
-}
-
-/// What is told to whoever wants a lock.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LockAnswer {
-    /// It is set.
-    pub is_set: bool,
-    /// Else: a lock that is in the way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<LockHolder>,
-    /// What whoever waits does now; `None`: goes on waiting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
-}
-
-/// A lock that somebody has.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LockHolder {
-    /// Whose mount.
-    pub client: ClientId,
-    /// The process there.
-    pub pid: u32,
-    /// Shared or exclusive.
-    pub mode: LockMode,
-    /// Where.
-    pub range: ByteRange,
-}
-
-/// Asks whether a lock could be taken.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TestLock {
-    /// The lock as it would be asked for.
-    #[serde(flatten)]
-    pub lock: SetLock,
-}
-
-/// What the shared file system is doing: for operators.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct GetMounts {}
-
-/// All sessions, and the files that they use.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Mounts {
-    /// When the head said so.
-    #[serde(default)]
-    pub now: Timestamp,
-    /// By number.
-    pub mounts: Vec<MountInfo>,
-    /// Files with grants or locks, by path.
-    pub files: Vec<SharedFileInfo>,
-}
-
-/// A session.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct MountInfo {
-    /// Its number.
-    pub client: ClientId,
-    /// Who mounted.
-    pub user: String,
-    /// Where: `host:directory`.
-    pub host: String,
-    /// Which directory of the namespace.
-    pub path: FilePath,
-    /// When it began.
-    pub since: Timestamp,
-    /// When its lease was renewed last, as far as this start of the head knows.
-    pub renewed: Timestamp,
-    /// It renews its lease in time.
-    pub is_live: bool,
-}
-
-/// A file that mounts use.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SharedFileInfo {
-    /// Where.
-    pub path: FilePath,
-    /// Grants, in the order in which they were given.
-    pub grants: Vec<ShareGrantInfo>,
-    /// Locks.
-    pub locks: Vec<LockHolder>,
-    /// Mounts that have it open.
-    #[serde(default)]
-    pub opens: Vec<OpenInfo>,
-    /// Who waits for it, those first who wait longest.
-    #[serde(default)]
-    pub waits: Vec<ShareWait>,
-}
-
-/// How often a mount has a file open.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenInfo {
-    /// Which mount.
-    pub client: ClientId,
-    /// For reading only.
-    pub readers: u32,
-    /// For writing.
-    pub writers: u32,
-}
-
-/// Something of a file that a mount waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShareWait {
-    /// Which mount.
-    pub client: ClientId,
-    /// What it wants, e.g. `a grant to write`.
-    pub what: String,
-    /// Since when, as far as this start of the head knows.
-    pub since: Timestamp,
-    /// What is in the way.
-    pub why: String,
-}
-
-/// A grant as people see it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ShareGrantInfo {
-    /// Whose.
-    pub client: ClientId,
-    /// Its number.
-    pub generation: Generation,
-    /// To read or to write.
-    pub mode: Mode,
-    /// It was asked back.
-    pub is_recalled: bool,
-}
-
-/// Takes everything from a mount that does not answer: it is fenced, and what it has not synced is lost.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct EvictMount {
-    /// The session.
-    pub client: ClientId,
-}
-
-impl fmt::Display for ShareGrantInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.mode {
-            Mode::Read => "read",
-            Mode::Write => "write",
-        };
-        let recalled = if self.is_recalled { " (asked back)" } else { "" };
-        write!(f, "{what} by mount {}{recalled}", self.client)
-    }
-}
-
-impl fmt::Display for OpenInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mount {}", self.client)?;
-        let many = |count: u32, what: &str| match count {
-            0 => String::new(),
-            1 => format!(" {what}"),
-            count => format!(" {what} {count} times"),
-        };
-        f.write_str(&many(self.readers, "reads"))?;
-        f.write_str(&many(self.writers, "writes"))
-    }
-}
-
-impl fmt::Display for LockHolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.mode {
-            LockMode::Shared => "shared",
-            LockMode::Exclusive => "exclusive",
-        };
-        write!(f, "{what} by process {} of mount {}", self.pid, self.client)
-    }
 }
