@@ -298,12 +298,9 @@ def facility(power: Disk) -> Iterator[Facility]:
 
 def test_a_facility_that_was_made_is_there(power: Disk, facility: Facility) -> None:
     for number in range(4):
-        power.cut()
-        facility.up()
+        cut_and_start(power, facility)
         facility.put_bytes(b"content", f"/file-{number}")
-        facility.pid = 0
-    power.cut()
-    facility.up()
+    cut_and_start(power, facility)
     for number in range(4):
         assert facility.read(f"/file-{number}") == b"content"
 
@@ -363,3 +360,77 @@ def check_tapes(storm: PowerStorm, back: Path) -> None:
         storm.facility.bp("evict", *paths[start : start + 100], check=False)
     storm.read_all(back)
     storm.check_drained()
+
+
+def test_files_survive_while_they_are_sealed(power: Disk, facility: Facility, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    facility.up()
+    written: dict[str, bytes] = {}
+
+    def sealed() -> int:
+        return sum(facility.stat(f"/{name}").get("checksums") is not None for name in written)
+
+    with mounted(power, facility, tmp_path / "mount") as directory:
+        # Half as often as the others: files are sealed 10 s after the last write.
+        for number in range(max(1, CUTS // 2)):
+            before = sealed()
+            for name in (f"file-{number}-{index}" for index in range(30)):
+                written[name] = make_bytes(rng.choice([1, BLOCK, 100_000]), rng.randrange(1 << 40))
+                (directory / name).write_bytes(written[name])
+            at_least = before + rng.randrange(1, 25)
+            facility.wait_until("some are sealed", lambda least=at_least: sealed() >= least)
+            cut_and_start(power, facility)
+            mount(power, facility, directory)
+            for name, content in written.items():
+                assert facility.read(f"/{name}") == content, name
+                assert (directory / name).read_bytes() == content, name
+    facility.wait_until("all are sealed", lambda: sealed() == len(written))
+    facility.wait_removals()
+    facility.down()
+    check_catalogue(facility)
+
+
+def test_a_mount_on_another_host_tells_programs_what_was_lost(power: Disk, facility: Facility, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    facility.up()
+    directory = tmp_path / "mount"
+    directory.mkdir()
+    # Without the mark: it goes on, and so does the program that is this test.
+    facility.bp("mount", "--log", directory.with_suffix(".log"), directory)
+    (directory / "file").touch()
+    synced: dict[int, bytes] = {}
+    try:
+        for _ in range(3):
+            new = {number: make_bytes(BLOCK, rng.randrange(1 << 40)) for number in rng.sample(range(300), 60)}
+            file = os.open(directory / "file", os.O_RDWR)
+            for number, block in new.items():
+                os.pwrite(file, block, number * BLOCK)
+            cut_and_start(power, facility)
+            # Programs that were started meanwhile have closed copies of the file, and nobody looked at the outcome.
+            is_synced = succeeds(lambda file=file: os.fsync(file))
+            succeeds(lambda file=file: os.close(file))
+            cut_and_start(power, facility)
+            synced = {number: block for number, block in synced.items() if number not in new}
+            if is_synced:
+                synced |= new
+            found = facility.read("/file")
+            for number, block in synced.items():
+                assert found[number * BLOCK : (number + 1) * BLOCK] == block, f"block {number} was synced and is gone"
+    finally:
+        facility.bp("umount", "--lazy", directory, check=False)
+
+
+def cut_and_start(power: Disk, facility: Facility) -> None:
+    """Cut the power, and start the facility again."""
+    power.cut()
+    facility.pid = 0
+    facility.up()
+
+
+def succeeds(call: Callable[[], None]) -> bool:
+    """Tell whether a call of the system succeeds."""
+    try:
+        call()
+    except OSError:
+        return False
+    return True

@@ -5,6 +5,7 @@ use crate::{
     errno::Refusal,
     files::{HeldGrant, OpenFile, Returning},
     grants::{Need, Turn},
+    loss::Loss,
     mount::Mount,
     writeback::PIECE_BYTES,
 };
@@ -109,10 +110,15 @@ impl Mount {
         })
     }
 
-    /// Commits what was written. What was lost before is told now, once.
-    pub(crate) fn sync(&self, caller: &Caller, file: &OpenFile) -> Result<(), Refusal> {
+    /// Commits what was written. What is lost is told now, if `told` says so.
+    pub(crate) fn sync(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        told: impl FnOnce(&mut Loss) -> Option<Failure>,
+    ) -> Result<(), Refusal> {
         self.sync_unless_lost(caller, file)?;
-        let lost = file.lock().lost.take();
+        let lost = told(&mut file.lock().lost);
         lost.map_or(Ok(()), |failure| Err(Refusal::of_bytes(failure)))
     }
 

@@ -1,6 +1,6 @@
 //! Files that programs of this host have open.
 
-use crate::writeback::Buffer;
+use crate::{loss::Loss, writeback::Buffer};
 use base::{Failure, FileId, Result, Timestamp};
 use client::LiveFile as Bytes;
 use share::{ClientId, Generation, LockOwner, Mode};
@@ -60,8 +60,8 @@ pub(crate) struct FileState {
     pub(crate) senders: u32,
     /// Where the disk was full.
     pub(crate) full_from: Option<u64>,
-    /// What was written is lost: told once, by the next fsync or close.
-    pub(crate) lost: Option<Failure>,
+    /// What was written is lost: told by fsync and close.
+    pub(crate) lost: Loss,
     /// A lock was lost: nothing is done with the file until all have closed it.
     pub(crate) is_lock_lost: bool,
     /// Opens, by what for: to read, to write.
@@ -141,7 +141,7 @@ impl FileState {
         self.buffer.clear();
         if self.is_dirty() {
             tracing::error!(%failure, "what was written to a file is lost");
-            self.lost.get_or_insert(failure);
+            self.lost.note(failure);
         }
         self.committed = self.changes;
     }
@@ -274,10 +274,10 @@ mod tests {
         state.opens = BTreeMap::from([((true, false), 1), ((true, true), 2)]);
         state.lockers.insert((LockKind::Posix, LockOwner(1)));
         assert_eq!(state.change_session(ClientId(9)), [(true, false), (true, true), (true, true)]);
-        assert!(state.lost.take().is_some() && state.is_lock_lost && state.grant.is_none());
+        assert!(state.lost.at_sync(1).is_some() && state.is_lock_lost && state.grant.is_none());
         assert!(state.buffer.is_empty() && !state.is_dirty());
         state.change_session(ClientId(10));
-        assert!(state.lost.is_none(), "nothing was written since");
+        assert!(state.lost.at_sync(1).is_none(), "nothing was written since");
     }
 
     #[test]

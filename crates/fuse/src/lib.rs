@@ -27,6 +27,7 @@ mod head;
 pub mod kernel;
 mod leases;
 mod locks;
+mod loss;
 mod mount;
 mod names;
 mod ops;

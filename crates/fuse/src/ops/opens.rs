@@ -16,7 +16,7 @@ use crate::{
 use base::FileId;
 use rustix::{fs::OFlags, io::Errno};
 use share::LockOwner;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 use wire::control::{CloseNode, DescribeNode, Entry, FileState, LockKind, NodeKind, OpenNode};
 
 /// How often a file that is to be opened or made may vanish and come back meanwhile.
@@ -37,14 +37,16 @@ fn access(flags: u32) -> Access {
 /// under which it has read them. It locks a page while it writes part of it; that may need a grant that somebody else has, who may wait
 /// for ours, whose pages are dropped before it is returned, and that page with them. So what is opened to be written has no pages but
 /// those that programs map.
-fn opened(mut answer: Answer, file: &OpenFile, flags: u32) -> Answer {
+fn opened(mount: &Mount, mut answer: Answer, file: &OpenFile, flags: u32) -> Answer {
     let is_cached = !access(flags).1 && flags & OFlags::DIRECT.bits() == 0;
     let flags = match is_cached {
         false => abi::OPEN_DIRECT_IO | abi::OPEN_PARALLEL_DIRECT_WRITES,
         true if file.lock().has_pages() => abi::OPEN_KEEP_CACHE,
         true => 0,
     };
-    answer.opened(0, flags);
+    let handle = mount.handles.fetch_add(1, Ordering::Relaxed);
+    file.lock().lost.opened(handle);
+    answer.opened(handle, flags);
     answer
 }
 
@@ -57,7 +59,7 @@ pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         match tree::make(mount, caller, place.clone(), new) {
             Ok(entry) => {
                 let open = keep(mount, entry.id, access(flags));
-                return Ok(opened(Answer::entry(&shown(mount, &entry)), &open, flags));
+                return Ok(opened(mount, Answer::entry(&shown(mount, &entry)), &open, flags));
             }
             Err(refusal) if refusal.errno() != Errno::EXIST || flags & OFlags::EXCL.bits() != 0 => {
                 return Err(refusal);
@@ -90,7 +92,7 @@ fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) 
         return Err(refusal);
     }
     let size = if flags & OFlags::TRUNC.bits() != 0 { 0 } else { entry.size };
-    Ok(opened(Answer::entry(&shown(mount, &Entry { size, ..entry })), &open, flags))
+    Ok(opened(mount, Answer::entry(&shown(mount, &Entry { size, ..entry })), &open, flags))
 }
 
 pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
@@ -100,7 +102,7 @@ pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome
         refuse_nearline(mount, caller, file)?;
     }
     let open = begin(mount, caller, file, access(flags))?;
-    Ok(opened(Answer::default(), &open, flags))
+    Ok(opened(mount, Answer::default(), &open, flags))
 }
 
 /// Refuses to open what is on tape only, as file systems of archives refuse those who do not want to wait. Who opens a file to write
@@ -187,9 +189,9 @@ pub(super) fn write(mount: &Mount, caller: &Caller, request: &Request) -> Outcom
 /// Each close of a file descriptor.
 pub(super) fn flush(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
-    let (_handle, _, _, owner) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u64()?);
+    let (handle, _, _, owner) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u64()?);
     let file = of(mount, request)?;
-    let outcome = mount.sync(caller, &file);
+    let outcome = mount.sync(caller, &file, |lost| lost.at_close(handle));
     // Those that a process has on the file go with any of its descriptors, as POSIX wants it.
     mount.unlock_all(&file, LockKind::Posix, LockOwner(owner));
     outcome?;
@@ -197,15 +199,17 @@ pub(super) fn flush(mount: &Mount, caller: &Caller, request: &Request) -> Outcom
 }
 
 pub(super) fn sync(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
-    mount.sync(caller, &*of(mount, request)?)?;
+    let handle = request.fields().u64()?;
+    mount.sync(caller, &*of(mount, request)?, |lost| lost.at_sync(handle))?;
     Mount::nothing()
 }
 
 /// The last close of what was opened once.
 pub(super) fn release(mount: &Mount, _caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
-    let (_handle, flags, release_flags, owner) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u64()?);
+    let (handle, flags, release_flags, owner) = (fields.u64()?, fields.u32()?, fields.u32()?, fields.u64()?);
     let file = of(mount, request)?;
+    file.lock().lost.closed(handle);
     if release_flags & abi::RELEASE_FLOCK_UNLOCK != 0 {
         mount.unlock_all(&file, LockKind::Flock, LockOwner(owner));
     }

@@ -43,7 +43,7 @@ impl Mount {
         (length, held): (u64, &HeldGrant),
     ) -> Result<MutexGuard<'a, FileState>, Refusal> {
         loop {
-            if let Some(failure) = state.lost.as_ref().filter(|failure| is_no_space(failure)) {
+            if let Some(failure) = state.lost.untold().filter(|failure| is_no_space(failure)) {
                 return Err(failure.clone().into());
             }
             if !state.is_under(held.generation) {
@@ -104,7 +104,7 @@ impl Mount {
                 }
                 Err(failure) if is_no_space(&failure) => {
                     tracing::error!(file = %file.id, %failure, "what was written is not stored");
-                    state.lost.get_or_insert(failure);
+                    state.lost.note(failure);
                     state.full_from = Some(state.full_from.map_or(offset, |from| from.min(offset)));
                     end_if_full(state);
                     None
