@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import stat
 import subprocess
+import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
@@ -163,6 +164,10 @@ def test_links_are_followed_by_mounts_and_refused_by_doors(shared: Facility, bot
     assert f"{path}/link is a symbolic link, not a file" in shared.bp_fails("cat", f"{path}/link").err
     assert "symbolic link" in fails("xrdcp", "-f", shared.url(f"{path}/link"), "/dev/null").err
     assert "symbolic link, not a directory" in shared.bp_fails("ls", f"{path}/way/file").err
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{shared.http}{path}/link")
+    with refused.value as answer:
+        assert (answer.code, b"symbolic link" in answer.read()) == (501, True)
     assert "lrwxrwxrwx" in shared.bp("ls", "-l", path).out
     shared.bp("mv", f"{path}/link", f"{path}/directory/link")
     shared.bp("rm", f"{path}/loose")

@@ -223,6 +223,15 @@ pub(crate) fn parse_name(name: &str) -> Option<(ObjectId, bool)> {
     (object.to_string() == number).then_some((object, is_description))
 }
 
+/// Objects that change in place, ascending.
+pub(crate) fn live_objects(shared: &Shared) -> Result<Vec<ObjectId>> {
+    let directory = shared.live_directory();
+    let scanned = scan(&directory);
+    let scanned = scanned
+        .map_err(|cause| Failure::io(format!("list the live objects of {}", shared.name()), &cause))?;
+    Ok(scanned.objects.iter().filter(|(_, found)| found.data.is_some()).map(|(object, _)| *object).collect())
+}
+
 /// Sum of the sizes of all data on a partition that nobody writes.
 pub(crate) fn used_bytes(directory: &Path) -> Result<u64> {
     let failed =

@@ -10,6 +10,7 @@
 //! All users of an object share one [`LiveObject`]. `seal.rs` begins, seals and removes it.
 
 mod fences;
+mod labels;
 mod seal;
 mod state;
 #[cfg(test)]

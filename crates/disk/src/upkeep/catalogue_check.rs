@@ -1,13 +1,13 @@
 //! Detects a catalogue that is older than the objects on this disk server.
 
 use crate::{Entry, EntryState, Partition, port::Head};
-use base::Result;
+use base::{ErrorKind, Result};
 use net::blocking;
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::control::{
-    COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CompareCatalogue, CompareObjects, Described, FoundObject,
-    Removals,
+    BeginLive, COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CompareCatalogue, CompareObjects, Described,
+    FoundObject, Removals,
 };
 
 /// The catalogue states that a partition has seen.
@@ -40,6 +40,9 @@ impl SeenCatalogues {
                 partition = self.name(),
                 "the catalogue was restored; nothing is deleted until `bp admin settle`"
             );
+            if state.is_recovering {
+                self.seal_orphans().await?;
+            }
             self.tell_all().await?;
         }
         self.note(state.mark).await
@@ -64,6 +67,29 @@ impl SeenCatalogues {
             self.note(removals.mark).await?;
         }
         Ok(true)
+    }
+
+    /// Seals objects that change in place and that the catalogue does not know, so that they are found like others. What cannot be
+    /// sealed is left as it is.
+    async fn seal_orphans(&self) -> Result<()> {
+        let partition = Arc::clone(&self.partition);
+        for object in blocking(move || partition.live_objects()).await? {
+            match self.head.call(BeginLive { object }).await {
+                Ok(_) => continue,
+                Err(failure) if failure.kind == ErrorKind::NotFound => {}
+                Err(failure) => return Err(failure),
+            }
+            let partition = Arc::clone(&self.partition);
+            match blocking(move || partition.seal_orphan(object)).await {
+                Ok(()) => {
+                    info!(partition = self.name(), %object, "sealed an object that the catalogue does not know")
+                }
+                Err(failure) => {
+                    warn!(partition = self.name(), %object, %failure, "cannot seal an object that the catalogue does not know");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Tells the head what lies here, so that an operator can see what it does not know.

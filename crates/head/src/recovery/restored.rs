@@ -136,7 +136,9 @@ impl Apply for CompareCatalogue {
             core.store.doubt_volumes("the catalogue went back to an older state: may hold later files")?;
             core.touch(Topic::Tape);
         }
-        Ok(CatalogueState { mark: core.mark()?, is_settled: core.unsettled()?.is_none() })
+        let unsettled = core.unsettled()?;
+        let is_recovering = unsettled.as_ref().is_some_and(|restore| restore.is_recovering);
+        Ok(CatalogueState { mark: core.mark()?, is_settled: unsettled.is_none(), is_recovering })
     }
 }
 

@@ -21,8 +21,11 @@ use crate::{
 };
 use ::share::{ClientId, Incarnation, Stage};
 use base::{Failure, FileId, FilePath, Millis, ObjectId, Result, Timestamp};
-use wire::control::{
-    BeginLive, Done, FileState, LiveBase, LiveFenced, LiveOrder, LiveOrders, LiveSealed, NextLiveOrders,
+use wire::{
+    control::{
+        BeginLive, Done, FileState, LiveBase, LiveFenced, LiveOrder, LiveOrders, LiveSealed, NextLiveOrders,
+    },
+    media::object::Label,
 };
 
 /// How long nobody writes to a live file before it is sealed: an editor that saves again a moment later need not wait for that.
@@ -161,10 +164,15 @@ pub(crate) fn settle_for_door(core: &mut Core, context: &Context, node: &Node) -
 
 impl Apply for BeginLive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<LiveBase> {
-        let (_, live) = live_object(core, context, self.object)?;
+        let (file, live) = live_object(core, context, self.object)?;
         partition_of(core, context, &live.partition)?;
         let (object, size) = live.base.unzip();
-        Ok(LiveBase { object, size: size.unwrap_or(0) })
+        let node = core.store.node(file)?.filter(|node| !node.is_in_trash());
+        let label = node.map(|node| -> Result<Label> {
+            let (path, holder) = (path_of(core, file)?, node.holder());
+            Ok(Label { file, path, generation: live.object.0, holder, piece: None })
+        });
+        Ok(LiveBase { object, size: size.unwrap_or(0), label: label.transpose()? })
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a live object begins, and how it ends: as an object like others, or not at all.
 
-use super::{FENCED_BIT, LiveObject, fences::LiveFences, state::State};
+use super::{FENCED_BIT, LiveObject, fences::LiveFences, labels, state::State};
 use crate::object::{
     copy,
     description::Description,
@@ -33,15 +33,20 @@ pub struct Seal<'a> {
 }
 
 impl LiveObject {
-    /// Makes the file if there is none, with the content of `base`. The first sync makes it durable.
+    /// Makes the file if there is none, with the content of `base`, and notes what it is of. The first sync makes it durable.
     ///
     /// # Errors
     /// As a write would be refused; [`base::ErrorKind::Corrupt`] if `base` does not match its description.
-    pub fn begin(&self, base: Option<&ObjectReader>) -> Result<()> {
-        self.make(base, |state| self.writable(state).map(drop))
+    pub fn begin(&self, base: Option<&ObjectReader>, label: Option<&Label>) -> Result<()> {
+        self.make(base, label, |state| self.writable(state).map(drop))
     }
 
-    fn make(&self, base: Option<&ObjectReader>, check: impl Fn(&State) -> Result<()>) -> Result<()> {
+    fn make(
+        &self,
+        base: Option<&ObjectReader>,
+        label: Option<&Label>,
+        check: impl Fn(&State) -> Result<()>,
+    ) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_begun() {
             return Ok(());
@@ -49,6 +54,9 @@ impl LiveObject {
         check(&*self.ready()?)?;
         // Fences and reads need not wait for a long copy.
         let made = self.fill(base).and_then(|file| {
+            if let Some(label) = label {
+                labels::note(&file, label);
+            }
             let state = self.alone();
             check(&state)?;
             self.put_in_place(&state, file)
@@ -132,7 +140,7 @@ impl LiveObject {
             return Err(self.too_short(has, seal.size));
         }
         self.end_writes()?;
-        self.make(base, |state| match state {
+        self.make(base, None, |state| match state {
             State::Removed => Err(self.gone()),
             _ => Ok(()),
         })?;

@@ -65,7 +65,7 @@ impl Place {
 
     fn begun(&self) -> Arc<LiveObject> {
         let live = self.live();
-        live.begin(None).unwrap();
+        live.begin(None, None).unwrap();
         live
     }
 
@@ -82,7 +82,7 @@ impl Place {
 
     fn begin_with_base(&self) -> Result<Arc<LiveObject>> {
         let live = self.live();
-        live.begin(Some(&*self.partition().open_object(BASE)?))?;
+        live.begin(Some(&*self.partition().open_object(BASE)?), None)?;
         Ok(live)
     }
 }
@@ -291,7 +291,7 @@ fn a_sealed_object_is_one_like_others_and_refuses_every_write() {
             assert_eq!(kind(live.truncate(generation, 0)), ErrorKind::Locked);
         }
         assert_eq!(
-            (kind(live.check_open()), kind(live.begin(None).and_then(|()| live.check_open()))),
+            (kind(live.check_open()), kind(live.begin(None, None).and_then(|()| live.check_open()))),
             (ErrorKind::Locked, ErrorKind::Locked)
         );
         live.fence(&fence(NEW, WHOLE)).unwrap();
@@ -333,7 +333,10 @@ fn a_removed_object_refuses_everything_and_leaves_nothing() {
     assert_eq!(kind(live.write_at(NEW, 0, b"x")), ErrorKind::NotFound);
     assert_eq!(kind(live.read_at(&mut [0; 4], 0)), ErrorKind::NotFound);
     assert_eq!(kind(live.sync(NEW, WHOLE)), ErrorKind::NotFound);
-    assert_eq!(kind(place.live().begin(None).and_then(|()| place.live().check_open())), ErrorKind::NotFound);
+    assert_eq!(
+        kind(place.live().begin(None, None).and_then(|()| place.live().check_open())),
+        ErrorKind::NotFound
+    );
     assert_eq!(kind(seal(place.partition(), 0)), ErrorKind::NotFound);
     live.fence(&fence(NEW, WHOLE)).unwrap();
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
@@ -412,7 +415,7 @@ enum Promise {
 /// Begins an object as a copy of BASE, writes, fences, and seals it.
 fn life(partition: &Partition, promise: &RefCell<Promise>) -> Result<()> {
     let live = partition.live(LIVE)?;
-    live.begin(Some(&*partition.open_object(BASE)?))?;
+    live.begin(Some(&*partition.open_object(BASE)?), None)?;
     live.write_at(OLD, 0, b"NEW!")?;
     live.sync(OLD, WHOLE)?;
     *promise.borrow_mut() = Promise::Synced;
@@ -504,4 +507,33 @@ fn every_refused_step_of_a_life_is_told_and_keeps_what_was_promised() {
             }
         }
     }
+}
+
+#[test]
+fn an_object_that_no_catalogue_knows_is_sealed_as_it_is_if_it_says_of_which_file_it_is() {
+    let mut place = Place::new();
+    let label = Label { generation: LIVE.0, ..label() };
+    let live = place.live();
+    live.begin(None, Some(&label)).unwrap();
+    live.write_at(Generation(1), 0, b"was not committed").unwrap();
+    live.sync(Generation(1), WHOLE).unwrap();
+    drop(live);
+    place.restart();
+    assert_eq!(place.partition().live_objects().unwrap(), [LIVE]);
+    if let Err(failure) = place.partition().seal_orphan(LIVE) {
+        assert_eq!(failure.kind, ErrorKind::NotFound, "this file system has no extended attributes");
+        return;
+    }
+    let reader = place.partition().open_object(LIVE).unwrap();
+    assert_eq!((reader.size(), reader.info().label()), (17, label));
+    assert!(place.partition().live_objects().unwrap().is_empty());
+}
+
+#[test]
+fn an_object_that_does_not_say_of_which_file_it_is_is_left_alone() {
+    let mut place = Place::new();
+    place.begun().write_at(Generation(1), 0, b"whose").unwrap();
+    place.restart();
+    assert_eq!(kind(place.partition().seal_orphan(LIVE)), ErrorKind::NotFound);
+    assert_eq!(content(&place.live()), b"whose");
 }

@@ -25,13 +25,13 @@ impl Objects {
         self.withdrawn.refuse(object)?;
         let grant = (cap.access == Access::Live).then_some(Generation(cap.generation));
         if !live.is_begun() {
-            let LiveBase { object: base, size } = self.head.insist(BeginLive { object }).await?;
+            let LiveBase { object: base, size, label } = self.head.insist(BeginLive { object }).await?;
             if base.is_some() || grant.is_some() {
                 let begun = Arc::clone(&live);
                 blocking(move || {
                     let base = base.map(|base| partition.open_object(base)).transpose()?;
                     check_base(base.as_deref(), size)?;
-                    begun.begin(base.as_deref())
+                    begun.begin(base.as_deref(), label.as_ref())
                 })
                 .await?;
             }

@@ -33,6 +33,9 @@ pub struct CatalogueState {
     pub mark: CatalogueMark,
     /// Whether the catalogue is accepted as current. Otherwise the disk server lists its objects.
     pub is_settled: bool,
+    /// Whether files that it does not know are taken in: objects that change in place, and that it does not know, are sealed first.
+    #[serde(default)]
+    pub is_recovering: bool,
 }
 
 /// Most objects in one [`CompareObjects`].

@@ -1,6 +1,6 @@
 //! Live objects: files that change in place, through mounts.
 
-use crate::media::object::Holder;
+use crate::media::object::{Holder, Label};
 use base::{Checksums, FileId, FilePath, ObjectId};
 use serde::{Deserialize, Serialize};
 use share::{Fence, Generation};
@@ -19,6 +19,9 @@ pub struct LiveBase {
     pub object: Option<ObjectId>,
     /// Its bytes.
     pub size: u64,
+    /// Which file it is of. It is noted beside the object, for a catalogue that is made anew; `None`: it cannot be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Label>,
 }
 
 /// Asks what is to be done with live objects of a partition.
