@@ -25,6 +25,7 @@ need-test:
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file' \
 		tgtd=tgt '/usr/lib/*/libiscsi.so.7=libiscsi7' \
 		smbd=samba smbclient=smbclient ganesha.nfsd=nfs-ganesha '/usr/lib/*/ganesha/libfsalvfs.so=nfs-ganesha-vfs' nfs-cp=libnfs-utils
+	@scripts/need-pjdfstest
 
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.
@@ -97,6 +98,11 @@ test-faults: build need-test ## Kills and cuts off hosts of a facility at random
 faults-share: build need-test ## Runs 200 seeds of faults of hosts that share files, and checks the history of each.
 	@scripts/venv test blackbox
 	BP_SHARE_SEEDS=$${BP_SHARE_SEEDS:-1..200} .venv/bin/python -m pytest -q -s tests/test_mount_faults.py
+
+.PHONY: pjdfstest
+pjdfstest: build need-test ## Tests what a mount promises to programs, with pjdfstest; as root.
+	@scripts/venv test blackbox
+	.venv/bin/python -m pytest -q -s -n0 tests/test_pjdfstest.py
 
 .PHONY: fuzz
 fuzz: need ## Fuzzes every parser of outside bytes for an hour.

@@ -1,14 +1,15 @@
 //! Whoever waits for an answer: a thread of some program, which may be killed meanwhile.
 
-use crate::errno::Refusal;
+use crate::{errno::Refusal, kernel::request::Request, names::Names};
 use rustix::io::Errno;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
 };
+use wire::control::ActsFor;
 
 /// Something is being done: an answer comes when it is.
 const BUSY: u8 = 0;
@@ -23,6 +24,8 @@ pub(crate) struct Caller {
     /// The number of the request.
     pub(crate) unique: u64,
     pid: u32,
+    /// Whose rights it has, if that is not those of whoever mounted.
+    identity: Option<Arc<Identity>>,
     /// A signal that does not kill ends the wait, too: so it is with locks. The head is told first, so that it does not set the lock
     /// for a program that has gone on.
     is_light_sleeper: bool,
@@ -33,15 +36,63 @@ pub(crate) struct Caller {
     is_woken: AtomicBool,
 }
 
+/// The user and the groups of a thread, as the kernel has them for files.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    names: Arc<Names>,
+    pid: u32,
+    uid: u32,
+    gid: u32,
+    /// Found out when it is needed: a request that the head is not asked for needs none.
+    header: OnceLock<String>,
+}
+
+impl Identity {
+    /// That of a request.
+    pub(crate) fn of(request: &Request, names: &Arc<Names>) -> Self {
+        let (pid, uid, gid) = (request.pid, request.uid, request.gid);
+        Self { names: Arc::clone(names), pid, uid, gid, header: OnceLock::new() }
+    }
+
+    fn header(&self) -> &str {
+        self.header.get_or_init(|| {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
+            // Of a thread that this process cannot see, as in another container, the other groups do not count.
+            let others = status.map_or_else(|_| Vec::new(), |status| groups(&status));
+            let gids = std::iter::once(self.gid).chain(others.into_iter().filter(|gid| *gid != self.gid));
+            let groups = gids.map(|gid| self.names.group(gid)).collect();
+            let acts_for = ActsFor::new(self.names.user(self.uid), groups, self.uid == 0);
+            // What is not understood is refused: nobody gets more rights by that.
+            acts_for.header().unwrap_or_default()
+        })
+    }
+}
+
+/// The supplementary groups that `/proc/PID/status` shows.
+fn groups(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    line.unwrap_or_default().split_whitespace().filter_map(|gid| gid.parse().ok()).collect()
+}
+
 impl Caller {
     pub(crate) fn new(unique: u64, pid: u32, is_light_sleeper: bool) -> Self {
         let (state, is_woken, wait) = (AtomicU8::new(BUSY), AtomicBool::new(false), AtomicU64::new(0));
-        Self { unique, pid, is_light_sleeper, wait, state, is_woken }
+        Self { unique, pid, identity: None, is_light_sleeper, wait, state, is_woken }
+    }
+
+    /// The same, with rights of its own.
+    pub(crate) fn with_identity(self, identity: Identity) -> Self {
+        Self { identity: Some(Arc::new(identity)), ..self }
+    }
+
+    /// On whose behalf calls are made for it; `None`: of whoever mounted.
+    pub(crate) fn acts_for(&self) -> Option<&str> {
+        self.identity.as_deref().map(Identity::header)
     }
 
     /// The same program, which waits for something that only its end ends.
     pub(crate) fn until_killed(&self) -> Self {
-        Self::new(self.unique, self.pid, false)
+        Self { identity: self.identity.clone(), ..Self::new(self.unique, self.pid, false) }
     }
 
     /// The thread that waits; 0: nobody's.
@@ -162,6 +213,18 @@ mod tests {
         assert!(caller.waiting(|| caller.waiting(|| Ok(7))).is_ok_and(|value| value == 7));
         assert!(caller.waiting(|| Ok(caller.interrupt())).is_ok_and(|is_given_up| !is_given_up));
         assert!(caller.is_there() && caller.waiting(|| Ok(7)).is_err());
+    }
+
+    #[test]
+    fn a_caller_has_the_groups_of_its_thread() {
+        assert_eq!(groups("Name:\tx\nGroups:\t4 1000 \nNStgid:\t7\n"), [4, 1000]);
+        assert!(groups("Name:\tGroups\nGroups:\t \n").is_empty());
+        let mut request = Request::of(1, 1, b"");
+        request.uid = 3_999_999_999;
+        let caller = Caller::new(1, 0, false).with_identity(Identity::of(&request, &Arc::default()));
+        let acts_for = ActsFor::parse(caller.acts_for().unwrap()).unwrap();
+        assert_eq!(acts_for, ActsFor::new("3999999999".into(), vec!["root".into()], false));
+        assert_eq!(Caller::nobody().acts_for(), None);
     }
 
     #[test]

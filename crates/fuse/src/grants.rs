@@ -218,7 +218,7 @@ impl Mount {
         let opens = state.change_session(client);
         self.forget_pages(file, state, None);
         for (is_read, is_write) in opens {
-            let open = OpenNode { client, file: file.id, is_read, is_write };
+            let open = OpenNode { client, file: file.id, is_read, is_write, is_run: false };
             let opened = self.head.call_once(&open, Millis(0));
             opened.inspect_err(|failure| {
                 tracing::warn!(file = %file.id, %failure, "a file that was open cannot be opened again");

@@ -135,7 +135,7 @@ impl Head {
         let (begun, mut pause) = (now(), PAUSE.0);
         loop {
             let client = self.client();
-            let failure = match self.control.call_waiting(&make(client), wait) {
+            let failure = match self.control.call_for(&make(client), wait, caller.acts_for()) {
                 Ok(reply) => {
                     self.note_answer();
                     return Ok(reply);

@@ -38,7 +38,7 @@ mod writeback;
 
 use base::{Failure, FilePath, Result};
 use client::{Control, Stop, xrd};
-use kernel::device::{self, Device};
+use kernel::device::{self, Access, Device};
 use mount::Mount;
 use std::{
     path::{Path, PathBuf},
@@ -76,7 +76,8 @@ pub struct Settings {
     pub is_no_exec: bool,
     /// What `mount` shows as the device; `None`: which directory of the facility it is.
     pub source: Option<String>,
-    /// Other users of this host may use it, too, all with the rights of [`Self::user`].
+    /// Other users of this host may use it, too: each with their own rights if [`Self::user`] is an operator of the facility, else
+    /// with those of that user.
     pub allow_other: bool,
 }
 
@@ -99,7 +100,9 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
     let stop = Stop::default();
     let host = format!("{}:{}", host_name(), directory.display());
     let (head, session) = head::Head::open(control, (path.clone(), host), is_soft, stop.clone())?;
-    let device = Device::mount(&directory, &source, allow_other)?;
+    let acts_for_others = allow_other && session.acts_for_others;
+    let access = Access { others: allow_other, checks: acts_for_others };
+    let device = Device::mount(&directory, &source, access)?;
     device.restrict(settings.is_read_only, settings.is_no_exec)?;
     let (pool, recallers) =
         (pool::Pool::start("mount-request", REQUESTS_MAX)?, pool::Pool::start("mount-recall", RECALLS_MAX)?);
@@ -115,7 +118,8 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         listings: std::sync::Mutex::default(),
         handles: 1.into(),
         requests: 1.into(),
-        names: names::Names::default(),
+        names: Arc::default(),
+        acts_for_others,
         callers: caller::Callers::default(),
         pool,
         recallers,

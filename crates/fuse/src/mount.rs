@@ -1,7 +1,7 @@
 //! What a mount knows: the head, the files that are open, and what the kernel waits for.
 
 use crate::{
-    caller::{Caller, Callers},
+    caller::{Caller, Callers, Identity},
     errno::Refusal,
     files::OpenFiles,
     head::Head,
@@ -37,7 +37,9 @@ pub(crate) struct Mount {
     pub(crate) handles: AtomicU64,
     /// Requests for grants so far.
     pub(crate) requests: AtomicU64,
-    pub(crate) names: Names,
+    pub(crate) names: Arc<Names>,
+    /// Calls are made on behalf of whoever makes a request, not of whoever mounted.
+    pub(crate) acts_for_others: bool,
     pub(crate) callers: Callers,
     /// Threads that answer the kernel.
     pub(crate) pool: Pool,
@@ -92,7 +94,12 @@ impl Mount {
     fn dispatch(self: &Arc<Self>, request: Request) {
         let is_lock_wait = request.opcode == opcode::SETLKW;
         let unique = request.unique;
-        let caller = Arc::new(Caller::new(unique, request.pid, is_lock_wait));
+        let caller = Caller::new(unique, request.pid, is_lock_wait);
+        let caller = Arc::new(if self.acts_for_others {
+            caller.with_identity(Identity::of(&request, &self.names))
+        } else {
+            caller
+        });
         self.callers.add(&caller);
         let own = Arc::clone(self);
         let job = move || {

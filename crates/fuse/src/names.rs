@@ -2,7 +2,9 @@
 
 use nix::unistd::{Gid, Group, Uid, User};
 use std::{
+    borrow::Borrow,
     collections::HashMap,
+    hash::Hash,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -14,57 +16,82 @@ const FRESH: Duration = Duration::from_secs(60);
 /// Names that are remembered; then all are looked up anew.
 const NAMES_MAX: usize = 10_000;
 
-/// Numbers by name, for a while.
+/// Numbers by name, and names by number, for a while.
+///
+/// A number without a name on this host is its own name: as a decimal number. So it comes back where it is known as little.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    users: Numbers,
-    groups: Numbers,
+    uids: Known<String, u32>,
+    gids: Known<String, u32>,
+    users: Known<u32, String>,
+    groups: Known<u32, String>,
 }
 
 impl Names {
     /// The number of a user; [`NOBODY`] if this host does not know the name.
     pub(crate) fn uid(&self, name: &str) -> u32 {
-        let found = |name: &str| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
-        self.users.number(name, found)
+        self.uids.get(name, |name| {
+            let found = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+            found.or_else(|| name.parse().ok()).unwrap_or(NOBODY)
+        })
     }
 
     /// The number of a group.
     pub(crate) fn gid(&self, name: &str) -> u32 {
-        let found = |name: &str| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-        self.groups.number(name, found)
+        self.gids.get(name, |name| {
+            let found = Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+            found.or_else(|| name.parse().ok()).unwrap_or(NOBODY)
+        })
+    }
+
+    /// The name of a user.
+    pub(crate) fn user(&self, uid: u32) -> String {
+        self.users.get(&uid, |uid| {
+            let found = User::from_uid(Uid::from_raw(*uid)).ok().flatten().map(|user| user.name);
+            found.unwrap_or_else(|| uid.to_string())
+        })
+    }
+
+    /// The name of a group.
+    pub(crate) fn group(&self, gid: u32) -> String {
+        self.groups.get(&gid, |gid| {
+            let found = Group::from_gid(Gid::from_raw(*gid)).ok().flatten().map(|group| group.name);
+            found.unwrap_or_else(|| gid.to_string())
+        })
     }
 }
 
-/// The name of a user, if this host knows one.
-pub(crate) fn user(uid: u32) -> Option<String> {
-    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
+/// What was looked up, for a while.
+#[derive(Debug)]
+struct Known<K, V> {
+    known: Mutex<HashMap<K, (Instant, V)>>,
 }
 
-/// The name of a group, if this host knows one.
-pub(crate) fn group(gid: u32) -> Option<String> {
-    Group::from_gid(Gid::from_raw(gid)).ok().flatten().map(|group| group.name)
+impl<K, V> Default for Known<K, V> {
+    fn default() -> Self {
+        Self { known: Mutex::default() }
+    }
 }
 
-#[derive(Debug, Default)]
-struct Numbers {
-    known: Mutex<HashMap<String, (Instant, u32)>>,
-}
-
-impl Numbers {
-    fn number(&self, name: &str, find: impl Fn(&str) -> Option<u32>) -> u32 {
+impl<K: Eq + Hash, V: Clone> Known<K, V> {
+    fn get<Q>(&self, key: &Q, find: impl Fn(&Q) -> V) -> V
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
+    {
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((since, number)) = lock().get(name).copied()
+        if let Some((since, value)) = lock().get(key)
             && since.elapsed() < FRESH
         {
-            return number;
+            return value.clone();
         }
-        let number = find(name).unwrap_or(NOBODY);
+        let value = find(key);
         let mut known = lock();
         if known.len() >= NAMES_MAX {
             known.clear();
         }
-        known.insert(name.to_owned(), (Instant::now(), number));
-        number
+        known.insert(key.to_owned(), (Instant::now(), value.clone()));
+        value
     }
 }
 
@@ -77,6 +104,10 @@ mod tests {
         let names = Names::default();
         assert_eq!((names.uid("root"), names.gid("root")), (0, 0));
         assert_eq!(names.uid("there is no such user"), NOBODY);
-        assert_eq!((user(0), group(0)), (Some("root".to_owned()), Some("root".to_owned())));
+        assert_eq!((names.user(0), names.group(0)), ("root".to_owned(), "root".to_owned()));
+        assert_eq!(
+            (names.user(3_999_999_999), names.uid("3999999999")),
+            ("3999999999".to_owned(), 3_999_999_999)
+        );
     }
 }

@@ -166,7 +166,7 @@ fn a_file_is_reached_by_any_of_its_names() {
     look(&mut world).unwrap();
     // A grant on a directory above any of its names counts.
     door(&mut world, ada(), SetMode { path: path("/open/f"), mode: 0o600 }).unwrap();
-    let read = OpenNode { client: eve, file, is_read: true, is_write: false };
+    let read = OpenNode { client: eve, file, is_read: true, is_write: false, is_run: false };
     assert_eq!(refusal(world.call(user("eve"), read.clone())), ErrorKind::Permission);
     let subject = "user:eve".parse().unwrap();
     let grant = SetGrant { path: path("/open"), subject, rights: Some(Rights::Read) };

@@ -28,7 +28,9 @@ fn make(world: &mut World, client: ClientId, name: &str) -> Entry {
 }
 
 fn open(world: &mut World, client: ClientId, file: FileId) {
-    world.user(OpenNode { client, file, is_read: true, is_write: true }).expect("it can be opened");
+    world
+        .user(OpenNode { client, file, is_read: true, is_write: true, is_run: false })
+        .expect("it can be opened");
 }
 
 fn ask(world: &mut World, client: ClientId, request: u64, file: FileId, mode: Mode) -> GrantAnswer {
@@ -393,7 +395,13 @@ fn links_and_special_files_are_names_without_content() {
     let write = open_write("/link", Disposition::Replace, 0);
     assert_eq!(refusal(world.user(write)), ErrorKind::Unsupported);
     assert_eq!(
-        refusal(world.user(OpenNode { client, file: link.id, is_read: true, is_write: false })),
+        refusal(world.user(OpenNode {
+            client,
+            file: link.id,
+            is_read: true,
+            is_write: false,
+            is_run: false
+        })),
         ErrorKind::Unsupported
     );
     assert_eq!(

@@ -14,6 +14,8 @@ mod attributes;
 mod away;
 #[path = "balance.rs"]
 mod balance;
+#[path = "callers.rs"]
+mod callers;
 #[path = "coded/main.rs"]
 mod coded;
 #[path = "collection.rs"]

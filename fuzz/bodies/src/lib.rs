@@ -24,6 +24,7 @@ macro_rules! targets {
 }
 
 targets! {
+    "acts_for" => wire::control::fuzz_acts_for,
     "attributes" => client::xrd::fuzz_names,
     "audit" => wire::audit::fuzz_audit,
     "awstape" => wire::media::awstape::fuzz_awstape,
@@ -46,6 +47,7 @@ targets! {
     "join" => wire::control::fuzz_join_token,
     "key" => wire::auth::keys::fuzz_key_file,
     "label" => wire::media::label::fuzz_label,
+    "mount_name" => fuse::kernel::names::fuzz_names,
     "name" => disk::object::list::fuzz_name,
     "object" => wire::media::object::fuzz_object,
     "parquet" => ntuple::column::fuzz_parquet,

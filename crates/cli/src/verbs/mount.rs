@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Fail calls when the facility has not answered for 30 s; else they wait for it
     #[arg(long)]
     soft: bool,
-    /// Let other users of this host use it, too, with your rights
+    /// Let other users of this host use it, too: each with their own rights if you are an operator, else with yours
     #[arg(long)]
     allow_other: bool,
     /// Refuse to open files for reading that are on tape only (EAGAIN); else reading recalls them and waits

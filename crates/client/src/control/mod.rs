@@ -11,7 +11,7 @@ pub(crate) use tls::tls_config;
 use base::{ErrorKind, Failure, Millis, Result};
 use std::{io::Read, path::Path, sync::Arc, time::Duration};
 use tls::Agents;
-use wire::control::{Call, REPLY_TAG_HEADER, USER_HEADER, VERSION, VERSION_HEADER};
+use wire::control::{ACTS_FOR_HEADER, Call, REPLY_TAG_HEADER, USER_HEADER, VERSION, VERSION_HEADER};
 
 /// How long a call that does not wait may take before the facility counts as out of reach.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
@@ -97,6 +97,14 @@ impl Control {
         self.call_until_news(call, wait, None).map(|(reply, _)| reply)
     }
 
+    /// The same, on behalf of somebody else: `acts_for` is an [`ActsFor`](wire::control::ActsFor) as a header. Only an operator may.
+    pub fn call_for<C: Call>(&self, call: &C, wait: Millis, acts_for: Option<&str>) -> Result<C::Reply> {
+        match acts_for {
+            Some(acts_for) => self.call_once(call, wait, (None, Some(acts_for))).map(|(reply, _)| reply),
+            None => self.call_waiting(call, wait),
+        }
+    }
+
     /// The same, but a pending reply that is not the one with the tag `seen` is given at once. Yields the tag of a pending reply, too;
     /// facilities of earlier releases give none, and hold every pending reply back.
     pub fn call_until_news<C: Call>(
@@ -105,10 +113,10 @@ impl Control {
         wait: Millis,
         seen: Option<&str>,
     ) -> Result<(C::Reply, Option<String>)> {
-        let mut outcome = self.call_once(call, wait, seen);
+        let mut outcome = self.call_once(call, wait, (seen, None));
         for _ in 0..HEADS_MAX {
             let Err(Failure { at: Some(at), .. }) = &outcome else { return outcome };
-            outcome = self.at_head(&at.http)?.call_once(call, wait, seen);
+            outcome = self.at_head(&at.http)?.call_once(call, wait, (seen, None));
         }
         outcome
     }
@@ -133,7 +141,7 @@ impl Control {
         &self,
         call: &C,
         wait: Millis,
-        seen: Option<&str>,
+        (seen, acts_for): (Option<&str>, Option<&str>),
     ) -> Result<(C::Reply, Option<String>)> {
         let wait = wait.min(WAIT_MAX).max(Millis(0));
         let seen = seen.map_or_else(String::new, |seen| format!("&seen={seen}"));
@@ -153,6 +161,9 @@ impl Control {
             .header(USER_HEADER, &self.user);
         if let Some(Bearer(token)) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if let Some(acts_for) = acts_for {
+            request = request.header(ACTS_FOR_HEADER, acts_for);
         }
         let mut answer = request.send(&body[..]).map_err(|cause| self.unreachable::<C>(&cause))?;
         let mut text = Vec::new();

@@ -1,6 +1,7 @@
 //! Answers to the kernel.
 #![allow(clippy::host_endian_bytes, reason = "both ends are the same host")]
 
+use super::names;
 use base::NanoTime;
 
 /// The fields of an answer, one after the other.
@@ -80,13 +81,14 @@ impl Answer {
 
     /// Adds a name to a listing if it fits into `most` bytes; `kind` is the type of its mode, `next` where a later listing goes on after it.
     pub fn name(&mut self, most: usize, node: u64, next: u64, kind: u32, name: &str) -> bool {
+        let name = names::bytes_of(name);
         let padding = name.len().next_multiple_of(8) - name.len();
         if self.len() + 24 + name.len() + padding > most {
             return false;
         }
         // As in `dirent`: the four bits of the type.
         self.u64(node).u64(next).u32(name.len() as u32).u32(kind >> 12);
-        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(&name);
         self.bytes.extend_from_slice(&[0; 8][..padding]);
         true
     }

@@ -22,6 +22,15 @@ use std::{
 /// Room for the longest message: a write with its head.
 const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + 4096;
 
+/// Who may use a mount.
+#[derive(Debug, Clone, Copy)]
+pub struct Access {
+    /// Other users of this host, too.
+    pub others: bool,
+    /// The kernel checks what the mode lets each of them do, also with what it has cached.
+    pub checks: bool,
+}
+
 /// A mounted file system, as its process sees it.
 #[derive(Debug)]
 pub struct Device {
@@ -33,8 +42,10 @@ pub struct Device {
 
 impl Device {
     /// Mounts over `directory`; `source` is what `mount` shows as the device.
-    pub fn mount(directory: &Path, source: &str, allow_other: bool) -> Result<Self> {
-        Self::mount_with(directory, source, if allow_other { ",allow_other" } else { "" })
+    pub fn mount(directory: &Path, source: &str, access: Access) -> Result<Self> {
+        let others = if access.others { ",allow_other" } else { "" };
+        let checks = if access.checks { ",default_permissions" } else { "" };
+        Self::mount_with(directory, source, &format!("{others}{checks}"))
     }
 
     /// Mounts with options for the kernel, each behind a comma.

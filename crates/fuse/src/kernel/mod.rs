@@ -8,4 +8,5 @@
 pub mod abi;
 pub mod answers;
 pub mod device;
+pub mod names;
 pub mod request;

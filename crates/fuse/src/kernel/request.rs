@@ -1,6 +1,7 @@
 //! Messages of the kernel.
 #![allow(clippy::host_endian_bytes, reason = "both ends are the same host")]
 
+use super::names;
 use rustix::io::Errno;
 
 /// Bytes of the head of a message.
@@ -15,12 +16,12 @@ pub struct Request {
     pub unique: u64,
     /// The node.
     pub node: u64,
+    /// The user whose rights it has.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
     /// The thread that waits for the answer; 0 if there is none, or none that this process can see.
     pub pid: u32,
-    /// The user of that thread.
-    pub uid: u32,
-    /// The group of that thread.
-    pub gid: u32,
     body: Vec<u8>,
 }
 
@@ -79,12 +80,12 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_ne_bytes)
     }
 
-    /// A name. The catalogue has names in UTF-8 only.
+    /// A name, as the catalogue has it.
     pub fn name(&mut self) -> Result<String, Errno> {
         let end = self.rest.iter().position(|byte| *byte == 0).ok_or(Errno::INVAL)?;
-        let name = std::str::from_utf8(&self.rest[..end]).map_err(|_| Errno::ILSEQ)?;
+        let name = names::of_bytes(&self.rest[..end]);
         self.rest = &self.rest[end + 1..];
-        Ok(name.to_owned())
+        Ok(name)
     }
 
     /// All that is left.
@@ -108,11 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn names_end_with_a_zero_and_are_text() {
+    fn names_end_with_a_zero() {
         let request = Request::of(0, 1, b"old\0new\0\xff\0rest");
         let mut fields = request.fields();
         assert_eq!((fields.name(), fields.name()), (Ok("old".to_owned()), Ok("new".to_owned())));
-        assert_eq!(fields.name(), Err(Errno::ILSEQ));
+        assert_eq!(fields.name(), Ok("\u{f7ff}".to_owned()));
         assert_eq!(Request::of(0, 1, b"endless").fields().name(), Err(Errno::INVAL));
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         request::{Fields, Request},
     },
     mount::Mount,
-    names,
+    names::Names,
 };
 use base::{FileId, NanoTime, Timestamp};
 use rustix::io::Errno;
@@ -113,22 +113,21 @@ impl Wanted {
     }
 
     /// The call that sets all but the size; `None`: nothing of that is to be set.
-    fn call(&self, file: FileId) -> Result<Option<SetNode>, Errno> {
-        let owner = self.has(abi::set::UID).then(|| names::user(self.uid).ok_or(Errno::INVAL)).transpose()?;
-        let group =
-            self.has(abi::set::GID).then(|| names::group(self.gid).ok_or(Errno::INVAL)).transpose()?;
+    fn call(&self, names: &Names, file: FileId) -> Option<SetNode> {
+        let owner = self.has(abi::set::UID).then(|| names.user(self.uid));
+        let group = self.has(abi::set::GID).then(|| names.group(self.gid));
         let mode = self.has(abi::set::MODE).then_some(self.mode & PERMISSION_BITS);
         let (accessed, modified) = self.times();
         let is_timed = accessed.is_some() || modified.is_some();
         let is_some = owner.is_some() || group.is_some() || mode.is_some() || is_timed;
         let client = share::ClientId(0);
-        Ok(is_some.then_some(SetNode { client, file, mode, owner, group, modified, accessed }))
+        is_some.then_some(SetNode { client, file, mode, owner, group, modified, accessed })
     }
 }
 
 pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let (file, wanted) = (mount.file_id(request.node), Wanted::read(request.fields())?);
-    let call = wanted.call(file)?;
+    let call = wanted.call(&mount.names, file);
     if wanted.has(abi::set::SIZE) {
         let own = mount.files.get(file).filter(|_| wanted.has(abi::set::HANDLE));
         match own {
@@ -188,18 +187,19 @@ mod tests {
     #[test]
     fn only_what_is_named_is_set() {
         let all = wanted(abi::set::MODE | abi::set::UID | abi::set::GID | abi::set::MTIME | abi::set::SIZE);
-        let call = all.call(FileId(7)).unwrap().unwrap();
+        let call = all.call(&Names::default(), FileId(7)).unwrap();
         assert_eq!(
             (call.mode, call.owner.as_deref(), call.group.as_deref()),
             (Some(0o640), Some("root"), Some("root"))
         );
         assert_eq!((call.modified, call.accessed, all.size), (Some(NanoTime(-1_995_000_000)), None, 77));
-        assert!(wanted(abi::set::SIZE).call(FileId(7)).unwrap().is_none());
+        assert!(wanted(abi::set::SIZE).call(&Names::default(), FileId(7)).is_none());
     }
 
     #[test]
-    fn owners_without_a_name_here_are_refused() {
+    fn owners_without_a_name_here_are_numbers() {
         let wanted = Wanted { uid: 3_999_999_999, ..wanted(abi::set::UID) };
-        assert_eq!(wanted.call(FileId(7)).err(), Some(Errno::INVAL));
+        let call = wanted.call(&Names::default(), FileId(7)).unwrap();
+        assert_eq!(call.owner.as_deref(), Some("3999999999"));
     }
 }

@@ -22,6 +22,9 @@ use wire::control::{CloseNode, DescribeNode, Entry, FileState, LockKind, NodeKin
 /// How often a file that is to be opened or made may vanish and come back meanwhile.
 const RACES_MAX: u32 = 16;
 
+/// `__FMODE_EXEC`: the kernel opens a program to run it.
+const RUN: u32 = 1 << 5;
+
 /// What a file is opened for: to read, to write.
 type Access = (bool, bool);
 
@@ -84,7 +87,7 @@ fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) 
         // The kernel looks the name up again, and follows a link.
         _ => return Err(Errno::STALE.into()),
     }
-    let open = begin(mount, caller, entry.id, access(flags))?;
+    let open = begin(mount, caller, entry.id, (access(flags), false))?;
     if flags & OFlags::TRUNC.bits() != 0
         && let Err(refusal) = mount.truncate(caller, &open, 0)
     {
@@ -101,7 +104,7 @@ pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome
     if mount.no_recall && access(flags) == (true, false) {
         refuse_nearline(mount, caller, file)?;
     }
-    let open = begin(mount, caller, file, access(flags))?;
+    let open = begin(mount, caller, file, (access(flags), flags & RUN != 0))?;
     Ok(opened(mount, Answer::default(), &open, flags))
 }
 
@@ -113,9 +116,14 @@ fn refuse_nearline(mount: &Mount, caller: &Caller, file: FileId) -> Result<(), R
 }
 
 /// Opens a file at the head.
-fn begin(mount: &Mount, caller: &Caller, file: FileId, access: Access) -> Result<Arc<OpenFile>, Refusal> {
-    let (is_read, is_write) = access;
-    mount.head.call(caller, |client| OpenNode { client, file, is_read, is_write })?;
+fn begin(
+    mount: &Mount,
+    caller: &Caller,
+    file: FileId,
+    (access, is_run): (Access, bool),
+) -> Result<Arc<OpenFile>, Refusal> {
+    let (is_read, is_write) = (access.0 && !is_run, access.1);
+    mount.head.call(caller, |client| OpenNode { client, file, is_read, is_write, is_run })?;
     Ok(keep(mount, file, access))
 }
 
@@ -149,7 +157,7 @@ pub(super) fn for_writing(
     work: impl FnOnce(&OpenFile) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let access = (false, true);
-    let open = begin(mount, caller, file, access)?;
+    let open = begin(mount, caller, file, (access, false))?;
     let outcome = work(&open);
     end(mount, &open, access);
     outcome

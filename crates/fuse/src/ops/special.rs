@@ -8,7 +8,7 @@ use super::{
 use crate::{
     caller::Caller,
     errno::Refusal,
-    kernel::{answers::Answer, request::Request},
+    kernel::{answers::Answer, names, request::Request},
     mount::Mount,
 };
 use base::FileId;
@@ -33,7 +33,7 @@ pub(super) fn link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome
 }
 
 pub(super) fn read_link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
-    Ok(Answer::data(target(mount, caller, mount.file_id(request.node))?.into_bytes()))
+    Ok(Answer::data(names::bytes_of(&target(mount, caller, mount.file_id(request.node))?)))
 }
 
 fn target(mount: &Mount, caller: &Caller, file: FileId) -> Result<String, Refusal> {

@@ -30,10 +30,7 @@ pub(super) fn checked(name: String) -> Result<String, Errno> {
 }
 
 pub(super) fn look_up(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
-    // A name that is no text can exist nowhere.
-    let name =
-        request.fields().name().map_err(|errno| if errno == Errno::ILSEQ { Errno::NOENT } else { errno });
-    let entry = find(mount, caller, request.node, &checked(name?)?)?;
+    let entry = find(mount, caller, request.node, &checked(request.fields().name()?)?)?;
     Ok(Answer::entry(&described(mount, caller, &entry)?))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Core;
 use base::{Failure, FilePath, Result, Timestamp};
-use wire::control::Call;
+use wire::control::{ActsFor, Call};
 
 /// Begins the names of hosts: no user has a colon in their name.
 const HOST_PREFIX: &str = "host:";
@@ -16,12 +16,31 @@ pub struct Principal {
     pub groups: Vec<String>,
     /// Whether permissions do not bind it: the facility's owner and its rooms.
     pub is_operator: bool,
+    /// The operator who makes the call on their behalf: a mount, for a user of its host. The kernel of that host has searched the
+    /// directories above what is named, so that only the last one is searched again.
+    pub agent: Option<String>,
 }
 
 impl Principal {
     /// A user, without groups.
     pub fn user(name: &str) -> Self {
-        Self { name: name.to_owned(), groups: Vec::new(), is_operator: false }
+        Self { name: name.to_owned(), groups: Vec::new(), is_operator: false, agent: None }
+    }
+
+    /// A user on whose behalf this operator calls.
+    pub fn acts_for(self, other: ActsFor) -> Result<Self> {
+        if !self.is_operator || self.agent.is_some() {
+            let what = format!("user {} may not act for user {}", self.name, other.user);
+            return Err(Failure::permission(what).hint("only operators of the facility act for others"));
+        }
+        let ActsFor { user, groups, is_superuser } = other;
+        Ok(Self { name: user, groups, is_operator: is_superuser, agent: Some(self.name) })
+    }
+
+    /// Whose session it may use: the agent's, if there is one.
+    #[must_use]
+    pub fn session_user(&self) -> &str {
+        self.agent.as_deref().unwrap_or(&self.name)
     }
 
     /// A principal without permission checks.

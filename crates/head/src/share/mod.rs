@@ -141,8 +141,9 @@ fn session(core: &mut Core, context: &Context, client: ClientId) -> Result<Mount
         Failure::not_found(format!("mount {client} has no session"))
             .hint("it was evicted or ended; the mount begins a new one by itself")
     })?;
-    if row.user != context.who.name {
-        return Err(Failure::permission(format!("mount {client} is not one of {}", context.who.name)));
+    if row.user != context.who.session_user() {
+        let user = context.who.session_user();
+        return Err(Failure::permission(format!("mount {client} is not one of {user}")));
     }
     Ok(row.clone())
 }
@@ -176,7 +177,8 @@ fn reach(core: &Core, context: &Context, client: ClientId, file: FileId) -> Resu
         let is_open = shared_file(core, file)?.opens.iter().any(|open| open.client == client);
         return if is_open { Ok(node) } else { Err(gone()) };
     }
-    if file == ROOT {
+    if file == ROOT || context.who.agent.is_some() {
+        // In the second case the kernel has searched them, or the program has the node open.
         return Ok(node);
     }
     let path = path_of(core, file)?;
@@ -187,6 +189,10 @@ fn reach(core: &Core, context: &Context, client: ClientId, file: FileId) -> Resu
             Ok(()) => return Ok(node),
             Err(failure) => refused = refused.or(Some(failure)),
         }
+    }
+    // What is open can be used, whatever became of the directories above.
+    if shared_file(core, file)?.opens.iter().any(|open| open.client == client) {
+        return Ok(node);
     }
     Err(refused.unwrap_or_else(gone))
 }

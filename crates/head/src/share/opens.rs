@@ -17,14 +17,23 @@ impl Apply for OpenNode {
         let node = reach(core, context, self.client, self.file)?;
         let path = shown_path(core, &node)?;
         require_file(&node, &path)?;
-        for right in [self.is_read.then_some(Right::Read), self.is_write.then_some(Right::Write)] {
-            right.map_or(Ok(()), |right| require(core, &context.who, &node, right, &path))?;
+        for right in rights(&self, context) {
+            require(core, &context.who, &node, right, &path)?;
         }
         let mut shared = shared_file(core, self.file)?;
         note_open(&mut shared, self.client, self.is_write);
         put(core, self.file, &shared, context.now)?;
         Ok(Done {})
     }
+}
+
+/// What an open needs. Whoever opens a file for nothing may ask for a grant to read it.
+fn rights(open: &OpenNode, context: &Context) -> Vec<Right> {
+    // Only the kernel of a host says truly that a file is read to be run: a mount for all users of the host is believed.
+    let is_run = open.is_run && context.who.agent.is_some();
+    let is_read = open.is_read || !open.is_write && !is_run;
+    let wanted = [(is_read, Right::Read), (open.is_write, Right::Write), (is_run, Right::Search)];
+    wanted.into_iter().filter_map(|(is_wanted, right)| is_wanted.then_some(right)).collect()
 }
 
 impl Apply for CloseNode {

@@ -26,14 +26,19 @@ impl Apply for OpenMount {
             return Err(Failure::busy(format!("there are {MOUNTS_MAX} mounts, and no more are taken"))
                 .hint("`bp lease` shows them; `bp lease evict N` ends one that is gone"));
         }
-        let row =
-            MountRow { user: context.who.name.clone(), host: self.host, path: self.path, since: context.now };
+        let row = MountRow {
+            user: context.who.session_user().to_owned(),
+            host: self.host,
+            path: self.path,
+            since: context.now,
+        };
         let client = core.store.add_mount(&row)?;
         core.live.share.renewed.insert(client, (0, context.now));
         core.store.leases().begin(client, context.now, true);
         info!(mount = %client, user = row.user, host = row.host, path = %row.path, "the directory was mounted");
         let start = Incarnation(core.facility.incarnation);
-        Ok(MountSession { client, root: node.entry(), lease: Session::LEASE, start })
+        let acts_for_others = context.who.is_operator;
+        Ok(MountSession { client, root: node.entry(), lease: Session::LEASE, start, acts_for_others })
     }
 }
 

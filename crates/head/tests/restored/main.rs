@@ -302,10 +302,7 @@ fn nothing_is_deleted_until_an_operator_has_seen_what_is_unknown() {
 
     let settle = |unknown| SettleCatalogue { unknown, without_absent: false };
     assert_eq!(place.call(&mut core, settle(0)).unwrap_err().kind, ErrorKind::Invalid);
-    let user = Context {
-        who: Principal { name: "bob".into(), is_operator: false, groups: Vec::new() },
-        now: place.now,
-    };
+    let user = Context { who: Principal { name: "bob".into(), ..Principal::user("bob") }, now: place.now };
     assert_eq!(core.call(&user, settle(2)).unwrap_err().kind, ErrorKind::Permission);
     assert_eq!(place.removals(&mut core).objects, []);
     place.call(&mut core, settle(2)).unwrap();

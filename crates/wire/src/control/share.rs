@@ -3,11 +3,13 @@
 //! Mounts name files by number, as kernels do: a file keeps its number when it is renamed. Every call is checked as if it had come
 //! with a path: each directory above must allow search.
 
+mod acts_for;
 mod locks;
 mod nodes;
 mod seen;
 
 use crate::control::Entry;
+pub use acts_for::{ACTS_FOR_HEADER, ActsFor, fuzz_acts_for};
 use base::{FileId, FilePath, Millis, ObjectId, Timestamp};
 pub use locks::*;
 pub use nodes::{
@@ -38,6 +40,9 @@ pub struct MountSession {
     pub lease: Millis,
     /// Which start of the head this is.
     pub start: Incarnation,
+    /// It may make calls on behalf of the users of its host ([`ActsFor`]).
+    #[serde(default)]
+    pub acts_for_others: bool,
 }
 
 /// Ends a session: its grants, locks and opens end with it. It has written back what it had to.
@@ -113,6 +118,9 @@ pub struct OpenNode {
     pub is_read: bool,
     /// Its bytes are to be changed.
     pub is_write: bool,
+    /// Its bytes are to be read because it is run: the right to run it will do. Of a mount that acts for others only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_run: bool,
 }
 
 /// Ends one open of a file.

@@ -18,7 +18,7 @@ use std::{
     time::Instant,
 };
 use wire::{
-    control::{self, Call, REPLY_TAG_HEADER},
+    control::{self, ACTS_FOR_HEADER, ActsFor, Call, REPLY_TAG_HEADER},
     for_each_call,
 };
 
@@ -106,7 +106,7 @@ async fn handle<C: Apply>(
     body: Bytes,
 ) -> Result<Response, Refused> {
     let call: C = parse(&headers, &body)?;
-    let outcome = match caller.principal_for::<C>() {
+    let outcome = match caller.principal_for::<C>().and_then(|who| on_behalf(who, &headers)) {
         Ok(who) => carry_out(&door, &who, call.clone(), &wait).await,
         Err(failure) => Err(failure),
     };
@@ -115,6 +115,13 @@ async fn handle<C: Apply>(
     // Whoever waits may want to be told what changes.
     let tag = (wait.wait.is_some() && C::is_pending(&reply)).then(|| [(REPLY_TAG_HEADER, tag_of(&reply))]);
     Ok((tag, Json(reply)).into_response())
+}
+
+/// Who makes a call: an operator may make it on behalf of somebody else.
+fn on_behalf(who: Principal, headers: &HeaderMap) -> Result<Principal, Failure> {
+    let Some(value) = headers.get(ACTS_FOR_HEADER) else { return Ok(who) };
+    let text = value.to_str().map_err(|_| Failure::invalid(format!("{ACTS_FOR_HEADER} is no text")))?;
+    who.acts_for(ActsFor::parse(text)?)
 }
 
 /// Tells one reply from another.

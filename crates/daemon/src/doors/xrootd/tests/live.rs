@@ -114,7 +114,7 @@ fn what_an_evicted_mount_has_on_its_way_is_refused() {
     let doors = Doors::open();
     let (frozen, other) = (doors.mount(), doors.mount());
     let file = doors.make(frozen);
-    doors.ask(OpenNode { client: other, file, is_read: true, is_write: true }).unwrap();
+    doors.ask(OpenNode { client: other, file, is_read: true, is_write: true, is_run: false }).unwrap();
     let grant = doors.grant(frozen, 1, file, Mode::Write);
     let stale = update(&grant).unwrap();
     stale.write_at(0, b"synced").unwrap();
