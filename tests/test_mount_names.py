@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -207,3 +208,30 @@ def reads_after(directory: Path, file: Path) -> str:
         text = opened.read()
         directory.chmod(0o700)
     return text
+
+
+def test_writing_takes_set_id_bits_away(shared: Facility, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with mounted(shared, tmp_path / "bits", "--allow-other") as mount:
+        mount.chmod(0o755)
+        place = mount / "set-id"
+        place.mkdir()
+        for work in (write_to, truncate):
+            file = place / "program"
+            file.touch()
+            file.chmod(0o6777)
+            assert stat.S_IMODE(file.stat().st_mode) == 0o6777
+            assert as_user(BOB, [BOB], number_of, work, file) == 0
+            assert stat.S_IMODE(file.stat().st_mode) == 0o777
+
+
+def write_to(file: Path) -> None:
+    """Write to the start of a file."""
+    fd = os.open(file, os.O_WRONLY)
+    os.pwrite(fd, b"x", 0)
+    os.close(fd)
+
+
+def truncate(file: Path) -> None:
+    """Set the length of a file."""
+    os.truncate(file, 3)

@@ -33,6 +33,8 @@ pub(crate) struct FileState {
     pub(crate) grant: Option<HeldGrant>,
     /// A thread asks for a grant.
     pub(crate) is_asking: bool,
+    /// The set-id bits are gone: whoever writes need not take them away.
+    pub(crate) is_set_id_gone: bool,
     /// Requests under way under the grant, which is returned when they have ended.
     pub(crate) users: u32,
     /// One of them is alone: the others wait.

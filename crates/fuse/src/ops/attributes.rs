@@ -38,7 +38,7 @@ pub(super) fn described(mount: &Mount, caller: &Caller, entry: &Entry) -> Result
     Ok(Attributes { device: special::device(mount, caller, entry)?, ..shown(mount, entry) })
 }
 
-fn fetch(mount: &Mount, caller: &Caller, file: FileId) -> Result<Entry, Refusal> {
+pub(super) fn fetch(mount: &Mount, caller: &Caller, file: FileId) -> Result<Entry, Refusal> {
     let found = mount.head.call_until(caller, |client| GetNode { client, file })?;
     let entry = found.entry.ok_or(Errno::NOENT)?;
     mount.note_known(&entry);
@@ -139,6 +139,9 @@ pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
         return Ok(Answer::node(&shown(mount, &fetch(mount, caller, file)?)));
     };
     let open = mount.files.get(file);
+    if let (Some(open), Some(_)) = (&open, call.mode) {
+        open.lock().is_set_id_gone = false;
+    }
     if let (Some(open), Some(modified)) = (&open, call.modified) {
         // A commit that came later would overwrite the time.
         mount.sync_unless_lost(caller, open)?;

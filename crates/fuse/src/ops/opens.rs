@@ -2,7 +2,7 @@
 
 use super::{
     Outcome,
-    attributes::shown,
+    attributes::{self, shown},
     tree::{self, NewNode},
 };
 use crate::{
@@ -17,7 +17,7 @@ use base::FileId;
 use rustix::{fs::OFlags, io::Errno};
 use share::LockOwner;
 use std::sync::{Arc, atomic::Ordering};
-use wire::control::{CloseNode, DescribeNode, Entry, FileState, LockKind, NodeKind, OpenNode};
+use wire::control::{CloseNode, DescribeNode, Entry, FileState, LockKind, NodeKind, OpenNode, SetNode};
 
 /// How often a file that is to be opened or made may vanish and come back meanwhile.
 const RACES_MAX: u32 = 16;
@@ -187,11 +187,45 @@ pub(super) fn write(mount: &Mount, caller: &Caller, request: &Request) -> Outcom
     } else {
         let has = |flag: OFlags| flags & flag.bits() != 0;
         let target = Target { offset, is_append: has(OFlags::APPEND), is_direct: has(OFlags::DIRECT) };
+        if mount.acts_for_others && request.uid != 0 {
+            take_set_id(mount, &file)?;
+        }
         mount.write(caller, &file, target, data)?;
     }
     let mut answer = Answer::default();
     answer.u32(size).u32(0);
     Ok(answer)
+}
+
+/// Takes the set-id bits of a program away that somebody else than root writes to: its owner has not said that this may be run with
+/// their rights. The kernel does that for writes through its cache only.
+fn take_set_id(mount: &Mount, file: &OpenFile) -> Result<(), Refusal> {
+    if file.lock().is_set_id_gone {
+        return Ok(());
+    }
+    let nobody = Caller::nobody();
+    let mode = attributes::fetch(mount, &nobody, file.id)?.mode;
+    let kept = without_set_id(mode);
+    if kept != mode {
+        let (file, mode) = (file.id, Some(kept));
+        let (owner, group, modified, accessed) = (None, None, None, None);
+        mount.head.call_until(&nobody, |client| SetNode {
+            client,
+            file,
+            mode,
+            owner: owner.clone(),
+            group: group.clone(),
+            modified,
+            accessed,
+        })?;
+    }
+    file.lock().is_set_id_gone = true;
+    Ok(())
+}
+
+/// What a write leaves of a mode. Without the right to run it for the group, the bit of the group means something else.
+fn without_set_id(mode: u32) -> u32 {
+    mode & !(0o4000 | if mode & 0o010 == 0 { 0 } else { 0o2000 })
 }
 
 /// Each close of a file descriptor.
@@ -228,6 +262,13 @@ pub(super) fn release(mount: &Mount, _caller: &Caller, request: &Request) -> Out
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_takes_set_id_bits_away() {
+        for (mode, kept) in [(0o6777, 0o777), (0o6767, 0o2767), (0o4644, 0o644), (0o755, 0o755)] {
+            assert_eq!(without_set_id(mode), kept);
+        }
+    }
 
     #[test]
     fn flags_say_what_a_file_is_opened_for() {
