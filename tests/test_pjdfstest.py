@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from clients import missing
 from facility import Facility
@@ -40,16 +44,23 @@ def program() -> str:
     return str(found)
 
 
-def test_nothing_that_posix_promises_is_missing(shared: Facility, tmp_path: Path) -> None:
-    tool, configuration = program(), tmp_path / "pjdfstest.toml"
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Make a directory that all users reach, with a name so short that sockets below it can be named."""
+    with tempfile.TemporaryDirectory(prefix="p") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+def test_nothing_that_posix_promises_is_missing(shared: Facility, place: Path) -> None:
+    tool, configuration = program(), place / "pjdfstest.toml"
     configuration.write_text(CONFIGURATION)
-    with mounted(shared, tmp_path / "m", "--allow-other") as place:
-        work = place / "pjdfstest"
+    with mounted(shared, place / "m", "--allow-other") as mount:
+        work = mount / "w"
         work.mkdir()
-        # Other users have to get there.
-        for directory in (place, work):
+        for directory in (mount, work):
             directory.chmod(0o755)
-        other = tmp_path / "other"
+        other = place / "other"
         other.mkdir()
         command = [tool, "--configuration-file", configuration, "--path", work, "--secondary-fs", other]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=MINUTES * 60, check=False)
