@@ -8,7 +8,7 @@ use share::ClientId;
 use sim::World;
 use support::{path, refusal, user, world};
 use wire::control::{
-    ActsFor, GetNode, MakeNode, Mkdir, MountSession, NodeKind, OpenMount, OpenNode, SetMode,
+    ActsFor, GetNode, MakeNode, Mkdir, MountSession, NodeKind, OpenMount, OpenNode, SetMode, SetNode,
 };
 
 const ROOT: FileId = FileId(1);
@@ -73,7 +73,8 @@ fn the_kernel_of_the_host_has_searched_the_way() {
     let file = file.entry.unwrap().id;
     world.call(for_user("ann", &["ann"]), GetNode { client, file }).unwrap();
     // In the last directory it counts.
-    world.user(SetMode { path: path("/closed/open"), mode: 0o700 }).unwrap();
+    let (owner, group, modified, accessed) = (None, None, None, None);
+    world.user(SetNode { client, file: open, mode: Some(0o700), owner, group, modified, accessed }).unwrap();
     let refused = world.call(for_user("ann", &["ann"]), make(client, open, "g", 0o600));
     assert_eq!(refusal(refused), ErrorKind::Permission);
 }

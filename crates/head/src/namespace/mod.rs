@@ -61,8 +61,8 @@ fn walk(
             let what = format!("{path}: {at} is a {kind}, not a directory");
             return Err(Failure::new(ErrorKind::NotDirectory, what));
         }
-        // The kernel of a host with a mount has searched those above, perhaps when they had other modes.
-        if who.agent.is_none() || names.peek().is_none() {
+        // The kernel of a host with a mount has searched the way, perhaps when it had other modes.
+        if who.agent.is_none() {
             require(core, who, &node, Right::Search, path)?;
         }
         let child = core.store.child(node.id, name)?;

@@ -33,7 +33,12 @@ fn path_in(
     if !directory.is_directory() {
         return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", directory.name)));
     }
-    path_of(core, parent)?.join(name)
+    let path = path_of(core, parent)?.join(name)?;
+    if context.who.agent.is_some() {
+        // Those above have been searched by the kernel of the host.
+        require(core, &context.who, &directory, Right::Search, &path)?;
+    }
+    Ok(path)
 }
 
 /// What a mount is shown of a node, once what other mounts have written to it is committed.
