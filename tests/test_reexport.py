@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -86,6 +87,29 @@ def test_samba_offers_a_mount(facility: Facility, mount: Path, tmp_path: Path) -
         client(f"get door {tmp_path}/got; del moved")
         assert (tmp_path / "got").read_bytes() == b"through a door"
         assert not (mount / "moved").exists()
+
+
+class Handle(ctypes.Structure):
+    """A file without its name (name_to_handle_at(2)), as servers of NFS keep it."""
+
+    _fields_ = (("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128))
+
+
+def test_a_handle_holds_after_the_kernel_has_forgotten_the_file(mount: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    (mount / "dir").mkdir()
+    file = mount / "dir" / "file"
+    file.write_text("text")
+    handle, number = Handle(bytes=128), ctypes.c_int()
+    path = os.fsencode(file)
+    assert libc.name_to_handle_at(-100, path, ctypes.byref(handle), ctypes.byref(number), 0) == 0
+    Path("/proc/sys/vm/drop_caches").write_text("2")
+    root = os.open(mount, os.O_RDONLY)
+    fd = libc.open_by_handle_at(root, ctypes.byref(handle), os.O_RDONLY)
+    assert fd >= 0, os.strerror(ctypes.get_errno())
+    assert os.read(fd, 10) == b"text"
+    os.close(fd)
+    os.close(root)
 
 
 def test_ganesha_offers_a_mount(facility: Facility, mount: Path, tmp_path: Path) -> None:

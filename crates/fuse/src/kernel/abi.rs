@@ -70,7 +70,7 @@ const BACKGROUND_MAX: u16 = 32;
 pub mod init {
     numbers! {
         ASYNC_READ = 1 << 0; AUTO_INVAL_DATA = 1 << 12; ASYNC_DIO = 1 << 15; POSIX_LOCKS = 1 << 1; BIG_WRITES = 1 << 5; FLOCK_LOCKS = 1 << 10; PARALLEL_DIROPS = 1 << 18;
-        MAX_PAGES = 1 << 22; EXT = 1 << 30;
+        EXPORT_SUPPORT = 1 << 4; MAX_PAGES = 1 << 22; EXT = 1 << 30;
         DIRECT_IO_ALLOW_MMAP = 1 << 4;
     }
 }
@@ -90,6 +90,7 @@ pub fn greet(request: &Request) -> Result<Answer, Errno> {
         | init::BIG_WRITES
         | init::FLOCK_LOCKS
         | init::PARALLEL_DIROPS
+        | init::EXPORT_SUPPORT
         | init::MAX_PAGES
         | init::EXT;
     let mut answer = Answer::default();

@@ -2,7 +2,7 @@
 
 use super::{
     Outcome,
-    attributes::{described, shown},
+    attributes::{described, fetch, shown},
     special,
 };
 use crate::{
@@ -30,7 +30,13 @@ pub(super) fn checked(name: String) -> Result<String, Errno> {
 }
 
 pub(super) fn look_up(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
-    let entry = find(mount, caller, request.node, &checked(request.fields().name()?)?)?;
+    let name = checked(request.fields().name()?)?;
+    if name == "." {
+        // A server of NFS has kept the number of a node that the kernel has forgotten.
+        let entry = fetch(mount, caller, mount.file_id(request.node))?;
+        return Ok(Answer::entry(&described(mount, caller, &entry)?));
+    }
+    let entry = find(mount, caller, request.node, &name)?;
     Ok(Answer::entry(&described(mount, caller, &entry)?))
 }
 
