@@ -165,10 +165,16 @@ impl Mount {
                 && state.is_under(held.generation)
             {
                 state.committed = changes;
+                // Before the lock is free: who waits for it asks again.
+                self.cache.changed(file.id);
                 state.solid = state.solid.max(size);
                 state.entry = None;
             }
         });
+        if matches!(outcome, Ok(None)) {
+            // The kernel has seen what is lost.
+            self.device.forget_attributes(self.node(file.id));
+        }
         outcome.map(|_| ())
     }
 

@@ -88,7 +88,12 @@ impl Head {
 
     /// Whether what was granted may be used.
     pub(crate) fn is_lease_valid(&self) -> bool {
-        now() - self.renewed.load(Ordering::SeqCst) < self.lease.load(Ordering::SeqCst)
+        now() < self.lease_end()
+    }
+
+    /// Until when what was granted may be used, as it stands now.
+    pub(crate) fn lease_end(&self) -> i64 {
+        self.renewed.load(Ordering::SeqCst) + self.lease.load(Ordering::SeqCst)
     }
 
     /// Makes a call and makes it again until the head answers; a soft mount gives up after a while.

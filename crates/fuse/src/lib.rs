@@ -9,15 +9,18 @@
 //! writes before it returns the grant. If the holder does not answer, the disk server fences it, and refuses its writes
 //! when it wakes up. The head has the locks, too.
 //!
-//! Under a grant the kernel keeps pages, and what programs write is gathered here and sent in large pieces. Before a grant
-//! is returned all of that is dropped or sent.
+//! Names and attributes are cached under *leases* of the head, here and in the kernel, and forgotten before others change
+//! them. Under a grant the kernel keeps pages, and what programs write is gathered here and sent in large pieces. Before a
+//! grant is returned all of that is dropped or sent.
 //!
 //! **Start reading** with [`mount()`], then `mount.rs` (the state of a mount), `grants.rs` (asks for grants and returns
-//! them), `returns.rs` (how they end), `content.rs` (reads and writes), `writeback/`, `ops/` (requests of the kernel). The rules of grants and locks are in crate
+//! them), `returns.rs` (how they end), `content.rs` (reads and writes), `writeback/`, `leases.rs` (what is cached of names),
+//! `ops/` (requests of the kernel). The rules of grants, leases and locks are in crate
 //! `share`.
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod caller;
 mod content;
 mod errno;
@@ -25,6 +28,7 @@ mod files;
 mod grants;
 mod head;
 pub mod kernel;
+mod known;
 mod leases;
 mod locks;
 mod loss;
@@ -120,6 +124,9 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         requests: 1.into(),
         names: Arc::default(),
         acts_for_others,
+        cache: cache::Cache::default(),
+        in_kernel: known::Known::default(),
+        has_epoch: false.into(),
         callers: caller::Callers::default(),
         pool,
         recallers,

@@ -1,11 +1,18 @@
 //! What a mount knows: the head, the files that are open, and what the kernel waits for.
 
 use crate::{
+    cache::Cache,
     caller::{Caller, Callers, Identity},
     errno::Refusal,
     files::OpenFiles,
     head::Head,
-    kernel::{abi::opcode, answers::Answer, device::Device, request::Request},
+    kernel::{
+        abi::{self, opcode},
+        answers::Answer,
+        device::Device,
+        request::{Fields, Request},
+    },
+    known::Known,
     names::Names,
     ops,
     pool::Pool,
@@ -14,7 +21,10 @@ use crate::{
 use base::{FileId, Result};
 use client::xrd;
 use rustix::io::Errno;
-use std::sync::{Arc, Mutex, Weak, atomic::AtomicU64};
+use std::sync::{
+    Arc, Mutex, Weak,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 use wire::control::CloseMount;
 
 /// The number that the kernel has for the mounted directory.
@@ -40,6 +50,12 @@ pub(crate) struct Mount {
     pub(crate) names: Arc<Names>,
     /// Calls are made on behalf of whoever makes a request, not of whoever mounted.
     pub(crate) acts_for_others: bool,
+    /// Names and attributes that need not be asked for.
+    pub(crate) cache: Cache,
+    /// What the kernel knows.
+    pub(crate) in_kernel: Known,
+    /// The kernel can be told to forget all names.
+    pub(crate) has_epoch: AtomicBool,
     pub(crate) callers: Callers,
     /// Threads that answer the kernel.
     pub(crate) pool: Pool,
@@ -75,18 +91,35 @@ impl Mount {
     /// Takes one message.
     fn take(self: &Arc<Self>, request: Request) {
         match request.opcode {
-            // These have no answer. Nodes have the numbers of the catalogue: nothing is kept for them.
-            opcode::FORGET | opcode::BATCH_FORGET => {}
+            // These have no answer.
+            opcode::FORGET => {
+                if let Ok(count) = request.fields().u64() {
+                    self.in_kernel.remove(request.node, count);
+                }
+            }
+            opcode::BATCH_FORGET => self.forgotten(request.fields()),
             opcode::INTERRUPT => {
                 if let Ok(unique) = request.fields().u64() {
                     if self.callers.interrupt(unique) {
-                        self.device.answer(unique, Err(Errno::INTR));
+                        let _ = self.device.answer(unique, Err(Errno::INTR));
                     }
                     self.give_up_lock(unique);
                 }
             }
-            opcode::INIT => self.device.answer(request.unique, crate::kernel::abi::greet(&request)),
+            opcode::INIT => {
+                self.has_epoch.store(abi::has_epoch(&request), Ordering::Relaxed);
+                let _ = self.device.answer(request.unique, abi::greet(&request));
+            }
             _ => self.dispatch(request),
+        }
+    }
+
+    /// The kernel has forgotten several nodes.
+    fn forgotten(&self, mut fields: Fields<'_>) {
+        let (Ok(count), Ok(_)) = (fields.u32(), fields.u32()) else { return };
+        for _ in 0..count {
+            let (Ok(node), Ok(count)) = (fields.u64(), fields.u64()) else { return };
+            self.in_kernel.remove(node, count);
         }
     }
 
@@ -106,13 +139,16 @@ impl Mount {
             let outcome = ops::answer(&own, &caller, &request);
             own.callers.remove(unique);
             if caller.is_there() {
-                own.device.answer(unique, outcome.map_err(|refusal| told(&request, &refusal)));
+                match outcome {
+                    Ok(answer) => own.deliver(unique, answer),
+                    Err(refusal) => drop(own.device.answer(unique, Err(told(&request, &refusal)))),
+                }
             }
         };
         let is_taken = if is_lock_wait { self.pool.sleep(job) } else { self.pool.run(job) };
         if !is_taken {
             self.callers.remove(unique);
-            self.device.answer(unique, Err(if is_lock_wait { Errno::NOLCK } else { Errno::BUSY }));
+            let _ = self.device.answer(unique, Err(if is_lock_wait { Errno::NOLCK } else { Errno::BUSY }));
         }
     }
 

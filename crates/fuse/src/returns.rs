@@ -98,6 +98,9 @@ impl Mount {
         let (id, client) = (file.id, state.session);
         let (Some(own), Some(open)) = (self.own.upgrade(), self.files.get(id)) else { return };
         state.dropping += 1;
+        // Reads from the pages ask first from now on, and wait until they are dropped.
+        self.cache.changed(id);
+        self.device.forget_attributes(self.node(id));
         let job = move || {
             if let Some(generation) = returned {
                 own.return_grant(client, id, generation);

@@ -54,7 +54,11 @@ impl Mount {
     }
 
     fn make(&self, world: &mut World, name: &str) -> base::Result<Entry> {
-        let made = world.user(MakeNode {
+        self.make_node(world, name).map(|made| made.entry.expect("it was made"))
+    }
+
+    fn make_node(&self, world: &mut World, name: &str) -> base::Result<MountedNode> {
+        world.user(MakeNode {
             client: self.client,
             parent: ROOT,
             name: name.into(),
@@ -62,8 +66,7 @@ impl Mount {
             mode: 0o644,
             is_opened: false,
             target: String::new(),
-        });
-        made.map(|made| made.entry.expect("it was made"))
+        })
     }
 }
 
@@ -94,10 +97,12 @@ fn a_change_waits_for_others_and_not_for_who_makes_it() {
     assert_eq!(ann.look(&mut world, "f").names_lease, NONE, "it is about to change");
     assert_eq!(ann.ask(&mut world).invalidations, [ROOT]);
     assert_eq!(ann.ask(&mut world).invalidations, []);
-    let file = bob.make(&mut world, "f").expect("it has forgotten").id;
-    assert_eq!(ann.look(&mut world, "f").entry.map(|entry| entry.id), Some(file));
+    let made = bob.make_node(&mut world, "f").expect("it has forgotten");
+    assert_eq!((made.lease, made.names_lease), (LEASE, LEASE), "it is changed now");
+    let file = made.entry.expect("it was made").id;
     // Its own kernel knows what it does.
-    ann.make(&mut world, "g").expect("nobody else has cached names");
+    bob.make(&mut world, "g").expect("nobody else has cached names");
+    assert_eq!(ann.look(&mut world, "f").entry.map(|entry| entry.id), Some(file));
 }
 
 #[test]

@@ -123,10 +123,10 @@ impl Leases {
         had
     }
 
-    /// Whether nothing can be in the way of anything.
+    /// Whether nothing can be in the way of anything, and nothing is about to change.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.count == 0 && self.unconfirmed == 0
+        self.count == 0 && self.unconfirmed == 0 && self.breaking.is_empty()
     }
 
     /// Whether some session has not said yet that it has forgotten what it had from before the start.

@@ -18,14 +18,14 @@ pub mod opcode {
         RMDIR = 11; RENAME = 12; LINK = 13; OPEN = 14; READ = 15; WRITE = 16; STATFS = 17; RELEASE = 18; FSYNC = 20;
         SETXATTR = 21; GETXATTR = 22; LISTXATTR = 23; REMOVEXATTR = 24; FLUSH = 25; INIT = 26; OPENDIR = 27; READDIR = 28;
         RELEASEDIR = 29; FSYNCDIR = 30; GETLK = 31; SETLK = 32; SETLKW = 33; ACCESS = 34; CREATE = 35; INTERRUPT = 36;
-        DESTROY = 38; BATCH_FORGET = 42; RENAME2 = 45;
+        DESTROY = 38; BATCH_FORGET = 42; READDIRPLUS = 44; RENAME2 = 45;
     }
 }
 
 /// What the kernel is told without having asked.
 pub mod notice {
     numbers! {
-        INVAL_INODE = 2;
+        INVAL_INODE = 2; INC_EPOCH = 8;
     }
 }
 
@@ -69,10 +69,18 @@ const BACKGROUND_MAX: u16 = 32;
 /// Capabilities, low and high half.
 pub mod init {
     numbers! {
-        ASYNC_READ = 1 << 0; AUTO_INVAL_DATA = 1 << 12; ASYNC_DIO = 1 << 15; POSIX_LOCKS = 1 << 1; BIG_WRITES = 1 << 5; FLOCK_LOCKS = 1 << 10; PARALLEL_DIROPS = 1 << 18;
+        ASYNC_READ = 1 << 0; POSIX_LOCKS = 1 << 1; BIG_WRITES = 1 << 5; FLOCK_LOCKS = 1 << 10; AUTO_INVAL_DATA = 1 << 12;
+        DO_READDIRPLUS = 1 << 13; READDIRPLUS_AUTO = 1 << 14; ASYNC_DIO = 1 << 15; PARALLEL_DIROPS = 1 << 18;
         EXPORT_SUPPORT = 1 << 4; MAX_PAGES = 1 << 22; EXT = 1 << 30;
         DIRECT_IO_ALLOW_MMAP = 1 << 4;
     }
+}
+
+/// Whether the kernel knows `FUSE_NOTIFY_INC_EPOCH`: Linux 6.16.
+pub(crate) fn has_epoch(request: &Request) -> bool {
+    let mut fields = request.fields();
+    let version = fields.u32().and_then(|major| Ok((major, fields.u32()?)));
+    version.is_ok_and(|version| version >= (7, 44))
 }
 
 /// Answers the kernel's greeting.
@@ -91,6 +99,8 @@ pub fn greet(request: &Request) -> Result<Answer, Errno> {
         | init::FLOCK_LOCKS
         | init::PARALLEL_DIROPS
         | init::EXPORT_SUPPORT
+        | init::DO_READDIRPLUS
+        | init::READDIRPLUS_AUTO
         | init::MAX_PAGES
         | init::EXT;
     let mut answer = Answer::default();

@@ -109,8 +109,8 @@ impl Device {
         }
     }
 
-    /// Answers a message. Whoever waited for it may be gone, which is no failure.
-    pub fn answer(&self, unique: u64, outcome: Result<Answer, Errno>) {
+    /// Answers a message. Whoever waited for it may be gone, which is no failure. Yields whether the kernel took the answer.
+    pub fn answer(&self, unique: u64, outcome: Result<Answer, Errno>) -> bool {
         let (error, body) = match outcome {
             Ok(answer) => (0, answer.into_bytes()),
             Err(errno) => (-errno.raw_os_error(), Vec::new()),
@@ -119,28 +119,48 @@ impl Device {
         head.u32((16 + body.len()) as u32).u32(error as u32).u64(unique);
         let head = head.into_bytes();
         match rustix::io::writev(&self.fd, &[IoSlice::new(&head), IoSlice::new(&body)]) {
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Ok(_) => return true,
+            Err(Errno::NOENT | Errno::NODEV) => {}
             Err(cause) => tracing::error!(unique, %cause, "the kernel does not take an answer"),
         }
+        false
+    }
+
+    /// Has the kernel forget all names. It never waits for a request of this mount.
+    pub(crate) fn raise_epoch(&self) {
+        self.tell(notice::INC_EPOCH, &[]);
+    }
+
+    /// Has the kernel forget the attributes of a node, not its pages. It never waits for a request of this mount, either. Yields
+    /// whether the kernel knows the node.
+    pub(crate) fn forget_attributes(&self, node: u64) -> bool {
+        // From a place before the file: no page of it.
+        self.tell(notice::INVAL_INODE, &[node, u64::MAX, 0])
     }
 
     /// Has the kernel forget the attributes of a node and drop all its pages. Mapped pages that are dirty are written back first, and
     /// pages that are being read are waited for: whoever calls this must not keep those requests waiting.
     pub(crate) fn drop_pages(&self, node: u64) {
         // From the start to the end.
-        self.notify(notice::INVAL_INODE, &[node, 0, 0]);
+        self.tell(notice::INVAL_INODE, &[node, 0, 0]);
     }
 
-    /// Tells the kernel something. Nodes that it does not know any more need no notice.
-    fn notify(&self, what: u32, fields: &[u64]) {
+    /// Tells the kernel something. Yields whether it knows the node that this is about.
+    fn tell(&self, what: u32, fields: &[u64]) -> bool {
         let mut message = Answer::default();
         message.u32((16 + 8 * fields.len()) as u32).u32(what).u64(0);
         for field in fields {
             message.u64(*field);
         }
         match rustix::io::write(&self.fd, &message.into_bytes()) {
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::NOTCONN) => {}
-            Err(cause) => tracing::error!(what, %cause, "the kernel does not take a notice"),
+            Ok(_) => true,
+            Err(Errno::NOENT) => false,
+            // Nothing is mounted any more that could remember anything.
+            Err(Errno::NODEV | Errno::NOTCONN) => true,
+            Err(cause) => {
+                tracing::error!(what, %cause, "the kernel does not take a notice");
+                true
+            }
         }
     }
 

@@ -1,7 +1,13 @@
 //! Attributes of nodes, and of the whole file system.
 
-use super::{Outcome, opens::for_writing, special, tree::PERMISSION_BITS};
+use super::{
+    Outcome,
+    opens::for_writing,
+    special,
+    tree::{PERMISSION_BITS, RACES_MAX},
+};
 use crate::{
+    cache::Asked,
     caller::Caller,
     errno::Refusal,
     kernel::{
@@ -26,11 +32,34 @@ pub(super) fn get(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
     let file = mount.file_id(request.node);
     // So the kernel asks before it reads from its pages, not for a program.
     let is_for_pages = request.fields().u32()? & abi::GETATTR_FH != 0;
-    if is_for_pages && let Some(entry) = mount.known(caller, file)? {
-        return Ok(Answer::node(&shown(mount, &entry)));
+    let known = if is_for_pages { mount.known(caller, file)? } else { None };
+    for _ in 0..RACES_MAX {
+        let asked = mount.asked();
+        let (entry, until) = match (mount.cached(file), &known) {
+            (Some(held), _) => held,
+            (None, Some(entry)) => return Ok(Answer::node(asked, &shown(mount, entry), 0)),
+            (None, None) => held(mount, caller, asked, file)?,
+        };
+        let attributes = described(mount, caller, &entry)?;
+        if mount.cache.is_current(asked, file) {
+            return Ok(Answer::node(asked, &attributes, until));
+        }
     }
+    // It is changed all the time: as it was a moment ago.
     let entry = fetch(mount, caller, file)?;
-    Ok(Answer::node(&described(mount, caller, &entry)?))
+    Ok(Answer::node(mount.asked(), &described(mount, caller, &entry)?, 0))
+}
+
+/// What a node is, and until when that holds: from the cache, or from the head.
+fn held(mount: &Mount, caller: &Caller, asked: Asked, file: FileId) -> Result<(Entry, i64), Refusal> {
+    if let Some(held) = mount.cached(file) {
+        return Ok(held);
+    }
+    let found = mount.head.call_until(caller, |client| GetNode { client, file })?;
+    let entry = found.entry.ok_or(Errno::NOENT)?;
+    mount.note_known(&entry);
+    let until = mount.cache.keep_node(asked, &entry, found.lease);
+    Ok((entry, until))
 }
 
 /// As [`shown`], with the number of a device, which the head is asked for.
@@ -136,7 +165,7 @@ pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
         }
     }
     let Some(call) = call else {
-        return Ok(Answer::node(&shown(mount, &fetch(mount, caller, file)?)));
+        return Ok(set_to(mount, &fetch(mount, caller, file)?));
     };
     let open = mount.files.get(file);
     if let (Some(open), Some(_)) = (&open, call.mode) {
@@ -148,13 +177,19 @@ pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
         open.lock().modified = modified.parts().0;
     }
     let set = mount.head.call(caller, |client| SetNode { client, ..call.clone() })?;
-    Ok(Answer::node(&shown(mount, &set.entry.ok_or(Errno::NOENT)?)))
+    mount.cache.changed(file);
+    Ok(set_to(mount, &set.entry.ok_or(Errno::NOENT)?))
+}
+
+/// What was set. It is asked for again: the kernel would take it for newer than what it is told to forget meanwhile.
+fn set_to(mount: &Mount, entry: &Entry) -> Answer {
+    Answer::node(mount.asked(), &shown(mount, entry), 0)
 }
 
 /// `access`, for the owner by the mode. Of others the head knows more than can be seen here: it refuses when something is done.
 pub(super) fn access(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let wanted = request.fields().u32()?;
-    let entry = fetch(mount, caller, mount.file_id(request.node))?;
+    let (entry, _) = held(mount, caller, mount.asked(), mount.file_id(request.node))?;
     let is_program = entry.mode & 0o111 != 0 || entry.kind == NodeKind::Directory;
     let others = if is_program { 0o7 } else { 0o6 };
     let given = if entry.owner == mount.user { entry.mode >> 6 & 0o7 } else { others };

@@ -40,7 +40,8 @@ pub(crate) fn answer(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         opcode::FSYNC => opens::sync(mount, caller, request),
         opcode::RELEASE => opens::release(mount, caller, request),
         opcode::OPENDIR => directories::open(mount, caller, request),
-        opcode::READDIR => directories::read(mount, caller, request),
+        opcode::READDIR => directories::read(mount, caller, request, false),
+        opcode::READDIRPLUS => directories::read(mount, caller, request, true),
         opcode::RELEASEDIR => directories::release(mount, request),
         // Names are durable when they are acknowledged.
         opcode::FSYNCDIR => Mount::nothing(),

@@ -10,7 +10,11 @@ use crate::{
     content::Target,
     errno::Refusal,
     files::OpenFile,
-    kernel::{abi, answers::Answer, request::Request},
+    kernel::{
+        abi,
+        answers::{Answer, Until},
+        request::Request,
+    },
     mount::Mount,
 };
 use base::FileId;
@@ -60,9 +64,10 @@ pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outco
     for _ in 0..RACES_MAX {
         let new = NewNode { is_opened: true, ..NewNode::of(NodeKind::File, mode) };
         match tree::make(mount, caller, place.clone(), new) {
-            Ok(entry) => {
+            Ok((entry, until)) => {
                 let open = keep(mount, entry.id, access(flags));
-                return Ok(opened(mount, Answer::entry(&shown(mount, &entry)), &open, flags));
+                let answer = Answer::entry(mount.asked(), &shown(mount, &entry), until);
+                return Ok(opened(mount, answer, &open, flags));
             }
             Err(refusal) if refusal.errno() != Errno::EXIST || flags & OFlags::EXCL.bits() != 0 => {
                 return Err(refusal);
@@ -95,7 +100,9 @@ fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) 
         return Err(refusal);
     }
     let size = if flags & OFlags::TRUNC.bits() != 0 { 0 } else { entry.size };
-    Ok(opened(mount, Answer::entry(&shown(mount, &Entry { size, ..entry })), &open, flags))
+    let attributes = shown(mount, &Entry { size, ..entry });
+    let answer = Answer::entry(mount.asked(), &attributes, Until::default());
+    Ok(opened(mount, answer, &open, flags))
 }
 
 pub(super) fn open(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {

@@ -8,7 +8,11 @@ use super::{
 use crate::{
     caller::Caller,
     errno::Refusal,
-    kernel::{answers::Answer, names, request::Request},
+    kernel::{
+        answers::{Answer, Until},
+        names,
+        request::Request,
+    },
     mount::Mount,
 };
 use base::FileId;
@@ -19,17 +23,22 @@ pub(super) fn make_link(mount: &Mount, caller: &Caller, request: &Request) -> Ou
     let mut fields = request.fields();
     let (name, target) = (fields.name()?, fields.name()?);
     let new = NewNode { kind: NodeKind::Link, mode: 0o777, is_opened: false, target };
-    let entry = make(mount, caller, (request.node, name), new)?;
-    Ok(Answer::entry(&shown(mount, &entry)))
+    let (entry, until) = make(mount, caller, (request.node, name), new)?;
+    Ok(Answer::entry(mount.asked(), &shown(mount, &entry), until))
 }
 
 pub(super) fn link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
     let (file, name) = (mount.file_id(fields.u64()?), checked(fields.name()?)?);
     let parent = mount.file_id(request.node);
-    let made = mount.head.call(caller, |client| LinkNode { client, file, parent, name: name.clone() })?;
+    let asked = mount.asked();
+    let made = mount.head.call(caller, |client| LinkNode { client, file, parent, name: name.clone() });
+    let made = made.inspect_err(|_| mount.doubt(parent))?;
     let entry = made.entry.ok_or(Errno::IO)?;
-    Ok(Answer::entry(&described(mount, caller, &entry)?))
+    mount.cache.changed(file);
+    let name = mount.cache.made(asked, (parent, &name), &entry, (made.lease, made.names_lease));
+    let until = Until { name, attributes: 0 };
+    Ok(Answer::entry(mount.asked(), &described(mount, caller, &entry)?, until))
 }
 
 pub(super) fn read_link(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {

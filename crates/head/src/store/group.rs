@@ -107,9 +107,7 @@ impl Store {
     /// Ends the call: keeps its changes or drops them.
     pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
         self.wanted.set(Depth::Group);
-        if keep {
-            self.end_call_leases();
-        } else {
+        if !keep {
             // What was derived from its changes does not hold.
             self.changes.set(self.changes.get() + 1);
             self.undo_active();

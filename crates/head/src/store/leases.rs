@@ -24,8 +24,6 @@ struct CallLeases {
     granted: Option<FileId>,
     /// What the call waits for.
     put_off: Option<PutOff>,
-    /// What it has changed.
-    changed: Vec<FileId>,
 }
 
 /// What a call waits for that was put off.
@@ -59,14 +57,6 @@ impl Store {
         *self.leases.call.borrow_mut() = CallLeases::default();
     }
 
-    /// What was changed may be cached again.
-    pub(super) fn end_call_leases(&self) {
-        let mut leases = self.leases();
-        for node in self.leases.call.borrow_mut().changed.drain(..) {
-            leases.changed(node);
-        }
-    }
-
     /// What the call waits for, if it is to be undone and made again.
     pub(crate) fn take_put_off(&self) -> Option<PutOff> {
         self.leases.call.borrow_mut().put_off.take()
@@ -97,13 +87,13 @@ impl Store {
             return Ok(());
         }
         let put_off = self.ask_back(nodes);
-        let mut call = self.leases.call.borrow_mut();
         let Some(put_off) = put_off else {
-            call.changed.extend_from_slice(nodes);
+            // Whoever reads them from now on reads what they are changed to.
+            nodes.iter().for_each(|node| self.leases().changed(*node));
             return Ok(());
         };
         let client = put_off.client;
-        call.put_off = Some(put_off);
+        self.leases.call.borrow_mut().put_off = Some(put_off);
         Err(StoreError::Leased { client })
     }
 
