@@ -58,15 +58,15 @@ class Disk:
 
         Yields what was lost. The disk is mounted again.
         """
+        # Before the disk stands still: the environment of a program that waits for it cannot be read.
+        marked = self._marked()
         losses = self._say("cut")
-        doomed = self._users()
-        for pid in doomed:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        doomed = _with_descendants(marked)
+        kill(doomed)
         # Those that wait for the disk end now.
         self._say("mount")
-        until("all programs that were killed have ended", lambda: not any(map(_is_alive, doomed)))
-        assert not self._users(), "a program was started while the power was cut"
+        # A program may have been started since it was looked for.
+        until("all programs that were killed have ended", lambda: not kill(doomed | self._marked()))
         return losses
 
     def end(self) -> None:
@@ -86,23 +86,41 @@ class Disk:
         assert answer, f"forget-fs ended with {self._process.wait(DEADLINE)}"
         return answer.strip()
 
-    def _users(self) -> list[int]:
-        """Find the programs that bear the mark, and all that they have started."""
+    def _marked(self) -> set[int]:
+        """Find the programs that bear the mark."""
         mark = f"{MARK}={self._process.pid}".encode()
-        parents: dict[int, int] = {}
-        found: set[int] = set()
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with suppress(OSError):
-                    pid = int(entry.name)
-                    parents[pid] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                    if mark in (entry / "environ").read_bytes().split(b"\0"):
-                        found.add(pid)
-        more = found
-        while more:
-            more = {pid for pid, parent in parents.items() if parent in more} - found
-            found |= more
-        return sorted(pid for pid in found if _is_alive(pid))
+        found = set()
+        for pid in pids():
+            with suppress(OSError):
+                if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    found.add(pid)
+        return found
+
+
+def pids() -> list[int]:
+    """List all processes."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _with_descendants(programs: set[int]) -> set[int]:
+    """Add all that these programs have started."""
+    parents: dict[int, int] = {}
+    for pid in pids():
+        with suppress(OSError):
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    found = set(programs)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def kill(programs: set[int]) -> set[int]:
+    """Kill programs; yields those that were there."""
+    alive = {pid for pid in programs if _is_alive(pid)}
+    for pid in alive:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return alive
 
 
 def _is_alive(pid: int) -> bool:
