@@ -276,7 +276,7 @@ fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
         source_modified: None,
         live: ObjectId(0),
         hard_link: FileId(0),
-        posix: Default::default(),
+        posix: wire::control::PosixFields::default(),
     })?;
     Ok(())
 }
@@ -324,7 +324,7 @@ pub(crate) fn add_nameless(core: &mut Core, found: &FoundFile, now: Timestamp) -
         source_modified: None,
         live: ObjectId(0),
         hard_link: FileId(0),
-        posix: Default::default(),
+        posix: wire::control::PosixFields::default(),
     })?;
     Ok(())
 }

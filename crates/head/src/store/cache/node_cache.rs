@@ -245,7 +245,7 @@ mod tests {
             source_modified: None,
             live: ObjectId(0),
             hard_link: FileId(0),
-            posix: Default::default(),
+            posix: wire::control::PosixFields::default(),
         })
     }
 

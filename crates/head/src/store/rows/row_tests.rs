@@ -330,7 +330,7 @@ fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
             source_modified: None,
             live: ObjectId(0),
             hard_link: FileId(0),
-            posix: Default::default(),
+            posix: wire::control::PosixFields::default(),
         })
     };
     for n in 0..200_000 {
