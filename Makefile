@@ -104,6 +104,12 @@ pjdfstest: build need-test ## Tests what a mount promises to programs, with pjdf
 	@scripts/venv test blackbox
 	.venv/bin/python -m pytest -q -s -n0 tests/test_pjdfstest.py
 
+.PHONY: fsx
+fsx: build need-test ## Does a million random operations on files in mounts, and compares each with a plain file.
+	@scripts/venv test blackbox
+	@test -x target/tools/bin/fsx || cargo install --quiet fsx --version 0.3.2 --root target/tools
+	PATH="$(CURDIR)/target/tools/bin:$$PATH" BP_FSX_OPERATIONS=$${BP_FSX_OPERATIONS:-1000000} .venv/bin/python -m pytest -q -s tests/test_fsx.py
+
 .PHONY: fuzz
 fuzz: need ## Fuzzes every parser of outside bytes for an hour.
 	fuzz/run

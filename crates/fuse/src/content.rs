@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use wire::control::{CommitNode, Entry};
 
 /// Longest file: offsets are signed in the protocol of the kernel.
-const SIZE_MAX: u64 = i64::MAX as u64;
+pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
 
 /// How a program writes.
 #[derive(Debug, Clone, Copy)]
@@ -232,7 +232,7 @@ impl Mount {
     }
 
     /// Does something under a grant; if that fails, once more under a new one: the old one may have been fenced.
-    fn with_turn<T>(
+    pub(crate) fn with_turn<T>(
         &self,
         caller: &Caller,
         file: &OpenFile,
@@ -300,5 +300,5 @@ pub(crate) fn is_no_space(failure: &Failure) -> bool {
 
 /// Whether a new grant would not help.
 fn is_final(failure: &Failure) -> bool {
-    is_no_space(failure) || failure.kind == ErrorKind::Invalid
+    is_no_space(failure) || matches!(failure.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
 }

@@ -14,8 +14,8 @@
 //! grant is returned all of that is dropped or sent.
 //!
 //! **Start reading** with [`mount()`], then `mount.rs` (the state of a mount), `grants.rs` (asks for grants and returns
-//! them), `returns.rs` (how they end), `content.rs` (reads and writes), `writeback/`, `leases.rs` (what is cached of names),
-//! `ops/` (requests of the kernel). The rules of grants, leases and locks are in crate
+//! them), `returns.rs` (how they end), `content.rs` (reads and writes), `ranges.rs` (space, holes, copies), `writeback/`,
+//! `leases.rs` (what is cached of names), `ops/` (requests of the kernel). The rules of grants, leases and locks are in crate
 //! `share`.
 
 #![forbid(unsafe_code)]
@@ -36,6 +36,7 @@ mod mount;
 mod names;
 mod ops;
 mod pool;
+mod ranges;
 mod returns;
 mod session;
 mod writeback;

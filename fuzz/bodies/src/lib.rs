@@ -54,6 +54,7 @@ targets! {
     "path" => wire::http::path::fuzz_path,
     "place" => wire::http::dav::fuzz_place,
     "propfind" => wire::http::dav::fuzz_propfind,
+    "range_query" => wire::xrd::fuzz_range_query,
     "ranges" => wire::http::range::fuzz_ranges,
     "request" => wire::xrd::fuzz_request,
     "response" => wire::xrd::fuzz_response,

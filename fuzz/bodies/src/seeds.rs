@@ -144,6 +144,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             "md5=:JfnnlDI7RTiF9RgfGySV7Q==:",
             "adler32;q=0.5, md5;q=1, *;q=0",
         ],
+        "range_query" => &["bp.range punch 0 4096", "bp.range copy 0 10 20 1", "bp.range data 7", "12"],
         "expect" => &["bp.expect size=9 crc32c=e3069283", "bp.expect size=0", "text"],
         "expr" => &[
             "x > 3 && n == 2 || !b",

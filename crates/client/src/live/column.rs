@@ -101,12 +101,17 @@ impl Column {
 
     /// Reads from the first copy that answers; fewer bytes at the end.
     pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.ask(|file| file.read_at(offset, buffer))
+    }
+
+    /// Asks the first copy that answers.
+    pub(super) fn ask<T>(&self, mut ask: impl FnMut(&xrd::File) -> Result<T>) -> Result<T> {
         let copies = self.open_copies();
         if self.spare.is_empty() {
             // Open for writing: the grant allows nobody else to change them, so that all have the same.
             let mut outcome = Err(Failure::unavailable("no copy can be read"));
             for copy in &copies {
-                outcome = copy.file.read_at(offset, buffer);
+                outcome = ask(&copy.file);
                 if outcome.as_ref().map_or_else(|failure| !is_of_server(failure), |_| true) {
                     break;
                 }
@@ -114,10 +119,10 @@ impl Column {
             return outcome;
         }
         let copy = self.reachable()?;
-        match copy.file.read_at(offset, buffer) {
+        match ask(&copy.file) {
             Err(failure) if self.spare.len() > 1 && is_of_server(&failure) => {
                 let other = self.reopen(Some(copy.object)).map_err(|_| failure)?;
-                other.file.read_at(offset, buffer)
+                ask(&other.file)
             }
             outcome => outcome,
         }

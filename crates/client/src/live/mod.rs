@@ -8,6 +8,7 @@
 //! and has [dropped](LiveFile::keep) it here.
 
 mod column;
+mod ranges;
 mod stripes;
 
 use crate::xrd::{self, Options};
@@ -224,6 +225,7 @@ fn is_of_server(failure: &Failure) -> bool {
             | ErrorKind::OverQuota
             | ErrorKind::Invalid
             | ErrorKind::Permission
+            | ErrorKind::Unsupported
     )
 }
 

@@ -1,5 +1,7 @@
 //! Which bytes of a striped file lie where, as pure arithmetic.
 
+use base::ByteRange;
+
 /// How a file is striped: its units go round the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stripes {
@@ -60,12 +62,42 @@ impl Stripes {
     }
 }
 
+impl Stripes {
+    /// What of a range of the file lies in a column.
+    pub(super) fn column_range(self, range: ByteRange, column: usize) -> ByteRange {
+        let [offset, end] = [range.offset, range.end].map(|offset| self.column_bytes(offset, column));
+        ByteRange { offset, end }
+    }
+
+    /// Where in the file the byte at `offset` of a column lies; at most the largest offset.
+    pub(super) fn file_offset(self, offset: u64, column: usize) -> u64 {
+        if self.width == 1 {
+            return offset;
+        }
+        let number = (offset / self.unit).saturating_mul(self.width).saturating_add(column as u64);
+        number.saturating_mul(self.unit).saturating_add(offset % self.unit)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        /// The ranges of the columns have the bytes of a range of the file, and lie where the file has them.
+        #[test]
+        fn ranges_of_columns_are_those_of_the_file(unit in 1_u64..9, width in 1_u64..5, offset in 0_u64..99, length in 0_u64..99) {
+            let (stripes, range) = (Stripes { unit, width }, ByteRange { offset, end: offset + length });
+            let mut all = Vec::new();
+            for column in 0..width as usize {
+                let part = stripes.column_range(range, column);
+                all.extend((part.offset..part.end).map(|at| stripes.file_offset(at, column)));
+            }
+            all.sort_unstable();
+            prop_assert_eq!(all, (offset..offset + length).collect::<Vec<_>>());
+        }
+
         /// Written by its parts, a file has each byte once, columns have no holes, and their sizes are those that are foretold.
         #[test]
         fn parts_fill_the_columns(unit in 1_u64..9, width in 1_u64..5, size in 0_usize..100, cut in 0_usize..100) {

@@ -11,6 +11,7 @@
 
 mod fences;
 mod labels;
+mod ranges;
 mod seal;
 mod state;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::object::{
 };
 use base::{ByteRange, ErrorKind, Failure, ObjectId, Result};
 pub use fences::fuzz_fences;
+pub(crate) use ranges::find;
 pub use seal::Seal;
 use share::{Fence, Generation, Refusal};
 use state::{Room, State};
@@ -140,11 +142,11 @@ impl LiveObject {
     /// [`ErrorKind::Locked`] if the grant was fenced there or the object is sealed: it is final. [`ErrorKind::NotFound`] if the
     /// object was removed, [`ErrorKind::Corrupt`] if its fences are damaged, [`ErrorKind::NoSpace`].
     pub fn write_at(&self, generation: Generation, offset: u64, bytes: &[u8]) -> Result<()> {
-        let end = check_end(self.object, offset, bytes.len() as u64)?;
+        let range = ByteRange { offset, end: check_end(self.object, offset, bytes.len() as u64)? };
         let state = self.ready()?;
-        self.admit(&state, generation, ByteRange { offset, end })?;
+        self.admit(&state, generation, range)?;
         let file = self.begun()?;
-        self.take_room(file, bytes.len() as u64, end)?;
+        self.take_room(file, bytes.len() as u64, range)?;
         file.write_all_at(bytes, offset).map_err(|cause| self.failed("write", &cause))
     }
 
@@ -171,7 +173,7 @@ impl LiveObject {
         room.claimed = room.claimed.max(size);
         file.set_len(size).map_err(|cause| self.failed("truncate", &cause))?;
         self.shared.account.release(room.claimed - size);
-        room.claimed = size;
+        (room.claimed, room.promised) = (size, None);
         Ok(())
     }
 

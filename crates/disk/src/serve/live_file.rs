@@ -2,12 +2,18 @@
 
 use crate::{
     LiveObject,
-    serve::{open_file::Meter, traffic::Traffic},
+    serve::{
+        open_file::{Meter, ReadFile},
+        traffic::Traffic,
+    },
 };
 use base::{ByteRange, Failure, FileId, Result, Timestamp};
 use share::Generation;
-use std::{io::IoSliceMut, sync::Arc, time::UNIX_EPOCH};
-use wire::auth::capability::{Cap, WHOLE};
+use std::{fs::File, io::IoSliceMut, sync::Arc, time::UNIX_EPOCH};
+use wire::{
+    auth::capability::{Cap, WHOLE},
+    xrd::{RangeChange, RangeKind},
+};
 
 /// A file that changes in place. Its size is that of this moment, and it has no sums. To close it does nothing: what was not synced
 /// may be lost.
@@ -107,6 +113,47 @@ impl LiveFile {
     /// As [`Self::write_at`].
     pub fn sync(&self) -> Result<()> {
         self.grant.map_or(Ok(()), |grant| self.object.sync(grant, self.range))
+    }
+
+    /// Takes space for a range, or makes zeros of it. Blocks.
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn change_range(&self, range: ByteRange, change: RangeChange) -> Result<()> {
+        let grant = self.writable()?;
+        self.check(range)?;
+        self.object.change_range(grant, range, change)
+    }
+
+    /// Finds the next data or hole from `offset` on. Blocks.
+    pub fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        self.check(ByteRange { offset, end: u64::MAX })?;
+        self.object.find(kind, offset)
+    }
+
+    /// Copies a range of another file, or of this one. Blocks.
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn copy_from(&self, source: &Self, from: ByteRange, to: u64) -> Result<()> {
+        source.check(from)?;
+        let empty = || Failure::invalid("what is to be copied was never written");
+        self.copy(source.object.to_read()?.ok_or_else(empty)?, from, to)
+    }
+
+    /// Copies a range of a file that never changes. Blocks.
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn copy_from_sealed(&self, source: &ReadFile, from: ByteRange, to: u64) -> Result<()> {
+        let elsewhere = || Failure::unsupported("what is to be copied is not on this disk server");
+        self.copy(source.reader().ok_or_else(elsewhere)?.file(), from, to)
+    }
+
+    fn copy(&self, source: &File, from: ByteRange, to: u64) -> Result<()> {
+        let grant = self.writable()?;
+        self.check(ByteRange { offset: to, end: to.saturating_add(from.length()) })?;
+        self.object.copy_in(grant, source, from, to)
     }
 
     fn writable(&self) -> Result<Generation> {

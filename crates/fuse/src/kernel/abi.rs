@@ -18,7 +18,21 @@ pub mod opcode {
         RMDIR = 11; RENAME = 12; LINK = 13; OPEN = 14; READ = 15; WRITE = 16; STATFS = 17; RELEASE = 18; FSYNC = 20;
         SETXATTR = 21; GETXATTR = 22; LISTXATTR = 23; REMOVEXATTR = 24; FLUSH = 25; INIT = 26; OPENDIR = 27; READDIR = 28;
         RELEASEDIR = 29; FSYNCDIR = 30; GETLK = 31; SETLK = 32; SETLKW = 33; ACCESS = 34; CREATE = 35; INTERRUPT = 36;
-        DESTROY = 38; BATCH_FORGET = 42; READDIRPLUS = 44; RENAME2 = 45;
+        DESTROY = 38; BATCH_FORGET = 42; FALLOCATE = 43; READDIRPLUS = 44; RENAME2 = 45; LSEEK = 46; COPY_FILE_RANGE = 47;
+    }
+}
+
+/// What `fallocate` is to do, from `linux/falloc.h`.
+pub mod fallocate {
+    numbers! {
+        KEEP_SIZE = 1 << 0; PUNCH_HOLE = 1 << 1; ZERO_RANGE = 1 << 4;
+    }
+}
+
+/// What `lseek` looks for.
+pub mod seek {
+    numbers! {
+        DATA = 3; HOLE = 4;
     }
 }
 

@@ -4,6 +4,7 @@ mod attributes;
 pub(crate) mod directories;
 mod locks;
 mod opens;
+mod ranges;
 mod special;
 mod tree;
 mod xattr;
@@ -55,6 +56,9 @@ pub(crate) fn answer(mount: &Mount, caller: &Caller, request: &Request) -> Outco
         opcode::LISTXATTR => xattr::list(mount, caller, request),
         opcode::REMOVEXATTR => xattr::remove(mount, caller, request),
         opcode::LINK => special::link(mount, caller, request),
+        opcode::FALLOCATE => ranges::allocate(mount, caller, request),
+        opcode::LSEEK => ranges::seek(mount, caller, request),
+        opcode::COPY_FILE_RANGE => ranges::copy(mount, caller, request),
         opcode::DESTROY => Mount::nothing(),
         // The kernel does not ask again for what does not exist.
         _ => Err(Errno::NOSYS.into()),

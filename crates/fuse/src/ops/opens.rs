@@ -171,7 +171,7 @@ pub(super) fn for_writing(
 }
 
 /// The file of a request, which is open.
-fn of(mount: &Mount, request: &Request) -> Result<Arc<OpenFile>, Errno> {
+pub(super) fn of(mount: &Mount, request: &Request) -> Result<Arc<OpenFile>, Errno> {
     mount.files.get(mount.file_id(request.node)).ok_or(Errno::BADF)
 }
 

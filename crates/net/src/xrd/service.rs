@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 pub use wire::xrd::{
-    Expectation, ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo,
-    StatOwner,
+    Expectation, ListEntry, Location, Opaque, RangeChange, RangeKind, Redirect, ServerFlags, SpaceInfo,
+    StatFlags, StatInfo, StatOwner,
 };
 
 /// The description of a server.
@@ -263,6 +263,24 @@ pub trait OpenFile: Send + Sync + 'static {
     fn control(&self, args: &[u8]) -> Result<Vec<u8>> {
         let _ = args;
         Err(Failure::unsupported("opaque query on an open file is not offered here"))
+    }
+
+    /// Takes space for a range, or makes zeros of it.
+    fn change_range(&self, range: ByteRange, change: RangeChange) -> Result<()> {
+        let _ = (range, change);
+        Err(Failure::unsupported("space and holes of files cannot be changed here"))
+    }
+
+    /// Finds the next data or hole from `offset` on.
+    fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        let _ = (kind, offset);
+        Err(Failure::unsupported("holes of files are not looked for here"))
+    }
+
+    /// Copies the range `from` of another file of this server, or of this one, to `to`.
+    fn copy_range(&self, source: &Self, from: ByteRange, to: u64) -> Result<()> {
+        let _ = (source, from, to);
+        Err(Failure::unsupported("ranges of files are not copied here"))
     }
 
     /// Commits what was written. Errors reach the client.

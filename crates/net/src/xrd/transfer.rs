@@ -12,8 +12,8 @@ use super::{
 use base::{Result as BaseResult, limits::XRD_READ_BYTES_MAX};
 use std::{collections::VecDeque, sync::Arc};
 use wire::xrd::{
-    Answer, ErrorCode, Expectation, FileHandle, PAGE_BYTES, PAGE_CRC_BYTES, Pgread, Pgwrite, Query, Read,
-    Readv, StreamId, Write, Writev, decoded_bytes,
+    Answer, ErrorCode, Expectation, FileHandle, PAGE_BYTES, PAGE_CRC_BYTES, Pgread, Pgwrite, Query,
+    RangeQuery, Read, Readv, StreamId, Write, Writev, decoded_bytes, found_to_text,
 };
 
 /// The open file of a data request.
@@ -79,8 +79,29 @@ impl<S: Service> Context<S> {
             Ok(Some(expected)) => {
                 self.on_file(query.handle, true, |handle| handle.file.expect(expected).map(|()| Vec::new()))
             }
-            Ok(None) => self.on_file(query.handle, false, |handle| handle.file.control(&query.args)),
+            Ok(None) => match RangeQuery::parse(&query.args) {
+                Ok(Some(asked)) => self.query_range(query.handle, asked),
+                Ok(None) => self.on_file(query.handle, false, |handle| handle.file.control(&query.args)),
+                Err(malformed) => refusal(&malformed),
+            },
             Err(malformed) => refusal(&malformed),
+        }
+    }
+
+    fn query_range(&self, handle: FileHandle, asked: RangeQuery) -> Answer {
+        let done = |()| Vec::new();
+        match asked {
+            RangeQuery::Change(change, range) => {
+                self.on_file(handle, true, |handle| handle.file.change_range(range, change).map(done))
+            }
+            RangeQuery::Find(kind, offset) => self.on_file(handle, false, |handle| {
+                handle.file.find(kind, offset).map(|found| found_to_text(found).into_bytes())
+            }),
+            RangeQuery::Copy { source, from, to } => match open_file(self, source, false) {
+                Ok(source) => self
+                    .on_file(handle, true, |handle| handle.file.copy_range(&source.file, from, to).map(done)),
+                Err(answer) => answer,
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ mod flags;
 mod frame;
 mod page;
 mod parse;
+mod ranges;
 mod request;
 mod sigver;
 mod stat;
@@ -28,6 +29,7 @@ pub use frame::{
     REQUEST_HEADER_BYTES, RequestHeader, StreamId, encode_handshake_answer,
 };
 pub use page::*;
+pub use ranges::*;
 pub use request::*;
 pub use sigver::*;
 pub use stat::*;

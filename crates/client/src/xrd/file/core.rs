@@ -8,9 +8,12 @@ use crate::xrd::{
     retry::Retry,
     trouble::RequestError,
 };
-use base::{Crc32c, Failure, Result};
+use base::{ByteRange, Crc32c, Failure, Result};
 use std::sync::{Arc, Mutex};
-use wire::xrd::{Expectation, FEATURE_EXPECT, OpenFlags, Request, StatInfo, Subject, Truncate};
+use wire::xrd::{
+    Expectation, FEATURE_EXPECT, OpenFlags, RangeKind, RangeQuery, Request, StatInfo, Subject, Truncate,
+    parse_found,
+};
 
 /// An open file.
 #[derive(Debug)]
@@ -196,6 +199,49 @@ impl Core {
 
     pub(in crate::xrd) async fn sync(&self, wait: Wait) -> Result<()> {
         self.change("sync", wait, |lane| Request::Sync(lane.handle)).await
+    }
+
+    /// Asks for a range to be changed, or copied within this file.
+    pub(in crate::xrd) async fn change_range(&self, query: &RangeQuery, wait: Wait) -> Result<()> {
+        // The sum of what was sent is not that of the file any more.
+        lock(&self.state().sent).0 = None;
+        self.change("change a range of", wait, |lane| lane.query_range(query)).await
+    }
+
+    /// Where the next bytes of a kind begin.
+    pub(in crate::xrd) async fn find(&self, kind: RangeKind, offset: u64, wait: Wait) -> Result<Option<u64>> {
+        let query = RangeQuery::Find(kind, offset);
+        let mut retry = Retry::new(&self.options);
+        loop {
+            let outcome = match self.lane(wait).await {
+                Ok(lane) => lane.call(&lane.query_range(&query), &self.options, wait).await,
+                Err(trouble) => Err(trouble),
+            };
+            match outcome {
+                Ok(body) => return Ok(parse_found(&body)?),
+                Err(trouble) => {
+                    let again = self.recover(trouble, &mut retry, wait).await;
+                    again.map_err(|trouble| self.failed("find data or holes in", trouble))?;
+                }
+            }
+        }
+    }
+
+    /// Has the server copy a range of `source`, which it has open in the same session.
+    pub(in crate::xrd) async fn copy_from(
+        &self,
+        source: &Self,
+        (from, to): (ByteRange, u64),
+        wait: Wait,
+    ) -> Result<()> {
+        let failed = |trouble| self.failed("copy into", trouble);
+        let (lane, other) =
+            (self.lane(wait).await.map_err(failed)?, source.lane(wait).await.map_err(failed)?);
+        if !Arc::ptr_eq(lane.mux(), other.mux()) {
+            return Err(self.failed("copy into", Failure::unsupported("the files are not in one session")));
+        }
+        let query = RangeQuery::Copy { source: other.handle, from, to };
+        self.change_range(&query, wait).await
     }
 
     async fn change(

@@ -14,8 +14,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use wire::xrd::{
-    FEATURES_KEY, FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, Request, ServerFlags, Stat,
-    StatInfo, Subject, Target,
+    FEATURES_KEY, FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, RangeQuery, Request,
+    ServerFlags, Stat, StatInfo, Subject, Target,
 };
 
 /// Longest answer to a question about the configuration.
@@ -128,6 +128,12 @@ impl FileConnection {
             Reply::Done(body) => Ok(body),
             Reply::Redirect(_) => Err(self.moved()),
         }
+    }
+
+    /// A query about a range of the open file.
+    pub(super) fn query_range(&self, query: &RangeQuery) -> Request {
+        let args = query.to_text().into_bytes();
+        Request::Query(Query { code: QueryCode::OpaqueFile, handle: self.handle, args })
     }
 
     /// Takes note that the open file is somewhere else now; this is its trouble. It must be opened again.

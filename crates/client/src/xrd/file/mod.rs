@@ -21,7 +21,7 @@ pub use write::Writer;
 use super::{Options, XrdUrl, mux::Wait, task::now};
 use base::{ByteRange, Result};
 use std::sync::Arc;
-use wire::xrd::{OpenFlags, StatInfo};
+use wire::xrd::{OpenFlags, RangeChange, RangeKind, RangeQuery, StatInfo};
 
 /// How a new file is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +172,24 @@ impl File {
     /// Sets the size.
     pub fn truncate(&self, size: u64) -> Result<()> {
         now(self.core.truncate(size, Wait::Thread))
+    }
+
+    /// Takes space for a range, or makes zeros of it: in files that change in place.
+    pub fn change_range(&self, range: ByteRange, change: RangeChange) -> Result<()> {
+        now(self.core.change_range(&RangeQuery::Change(change, range), Wait::Thread))
+    }
+
+    /// Finds the next data or hole from `offset` on; there is a hole where the file ends, and nothing behind.
+    pub fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        now(self.core.find(kind, offset, Wait::Thread))
+    }
+
+    /// Has the server copy the range `from` of `source`, or of this file, to `to`, at most [`wire::xrd::RANGE_COPY_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Unsupported`] if both are not open in one session.
+    pub fn copy_from(&self, source: &Self, from: ByteRange, to: u64) -> Result<()> {
+        now(self.core.copy_from(&source.core, (from, to), Wait::Thread))
     }
 
     /// Returns when the bytes are on stable storage.

@@ -9,7 +9,7 @@ use disk::{
         open_file::{ReadFile, WriteFile},
     },
 };
-use net::xrd::{Expectation, OpenFile, StatFlags, StatInfo};
+use net::xrd::{Expectation, OpenFile, RangeChange, RangeKind, StatFlags, StatInfo};
 use std::{
     io::IoSliceMut,
     os::fd::{AsFd, BorrowedFd},
@@ -179,6 +179,28 @@ impl OpenFile for DoorFile {
         }
     }
 
+    fn change_range(&self, range: ByteRange, change: RangeChange) -> Result<()> {
+        self.live()?.change_range(range, change)
+    }
+
+    fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        match self {
+            Self::Live(file) => file.find(kind, offset),
+            Self::Read(file) => file.find(kind, offset),
+            Self::Write(_) | Self::ThirdParty(_) => {
+                Err(Failure::unsupported("holes are not looked for in a file that is being written"))
+            }
+        }
+    }
+
+    fn copy_range(&self, source: &Self, from: ByteRange, to: u64) -> Result<()> {
+        match (self.live()?, source) {
+            (sink, Self::Live(source)) => sink.copy_from(source, from, to),
+            (sink, Self::Read(source)) => sink.copy_from_sealed(source, from, to),
+            _ => Err(Failure::unsupported("a file that is being written is not copied from")),
+        }
+    }
+
     fn expect(&self, expected: Expectation) -> Result<()> {
         self.writable()?.expect(expected);
         Ok(())
@@ -199,6 +221,13 @@ impl DoorFile {
         match self {
             Self::Read(file) => file.reader(),
             Self::Write(_) | Self::Live(_) | Self::ThirdParty(_) => None,
+        }
+    }
+
+    fn live(&self) -> Result<&LiveFile> {
+        match self {
+            Self::Live(file) => Ok(file),
+            _ => Err(Failure::unsupported("only files that change in place have ranges to change")),
         }
     }
 

@@ -160,9 +160,8 @@ impl LiveObject {
 
     /// Makes what was written durable, and sums it.
     fn settle(&self, file: &File, size: u64) -> Result<Checksums> {
-        if self.size_of(file)? != size {
-            self.resize(file, size)?;
-        }
+        // Also if it ends there: space that was taken behind the end is given back.
+        self.resize(file, size)?;
         let sync = |file: &File| {
             // As other objects have it.
             file.set_permissions(Permissions::from_mode(file.metadata()?.mode() & !FENCED_BIT))?;

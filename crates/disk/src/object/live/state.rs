@@ -36,6 +36,25 @@ pub(super) struct Room {
     pub(super) claimed: u64,
     /// Bytes written since somebody looked at the free space.
     unlooked: Option<u64>,
+    /// What has its space, as far as is kept in mind.
+    pub(super) promised: Option<ByteRange>,
+}
+
+impl Room {
+    /// Keeps in mind that a range has its space: with the one before if they touch, else the longer one of both.
+    pub(super) fn promise(&mut self, range: ByteRange) {
+        self.promised = Some(match self.promised {
+            Some(old) if old.offset <= range.end && range.offset <= old.end => {
+                ByteRange { offset: old.offset.min(range.offset), end: old.end.max(range.end) }
+            }
+            Some(old) if old.length() > range.length() => old,
+            _ => range,
+        });
+    }
+
+    fn has_promised(&self, range: ByteRange) -> bool {
+        self.promised.is_some_and(|old| old.offset <= range.offset && range.end <= old.end)
+    }
 }
 
 impl LiveObject {
@@ -147,9 +166,12 @@ impl LiveObject {
         self.shared.failed(what, self.object, cause)
     }
 
-    /// Takes room for a write of `length` bytes that ends at `end`.
-    pub(super) fn take_room(&self, file: &File, length: u64, end: u64) -> Result<()> {
-        let mut room = self.room();
+    /// Takes room for a write of `length` bytes in `range`.
+    pub(super) fn take_room(&self, file: &File, length: u64, range: ByteRange) -> Result<()> {
+        let (mut room, end) = (self.room(), range.end);
+        if room.has_promised(range) {
+            return Ok(());
+        }
         let unlooked = room.unlooked.map_or(LOOK_EVERY_BYTES, |bytes| bytes.saturating_add(length));
         if unlooked >= LOOK_EVERY_BYTES {
             match self.shared.account.check_free(length) {

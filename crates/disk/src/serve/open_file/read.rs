@@ -14,7 +14,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use wire::{auth::capability::WHOLE, control::ReadObject};
+use wire::{auth::capability::WHOLE, control::ReadObject, xrd::RangeKind};
 
 /// Counts what is read, and puts it on the owner's bill when the file is closed.
 pub struct Meter {
@@ -134,6 +134,17 @@ impl ReadFile {
         }
         self.meter.add(bytes as u64);
         Ok(())
+    }
+
+    /// Finds the next data or hole from `offset` on. What lies elsewhere is taken for data. Blocks.
+    pub fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        if let Some(reader) = self.reader() {
+            return crate::object::live::find(reader, kind, offset).map_err(|cause| {
+                Failure::io(format!("look for a hole in object {}", reader.info().object), &cause)
+            });
+        }
+        let at = if kind == RangeKind::Data { offset } else { self.grant.size };
+        Ok((offset < self.grant.size).then_some(at))
     }
 
     /// Whether reading waits for other servers.

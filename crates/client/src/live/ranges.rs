@@ -1,0 +1,73 @@
+//! Space, holes and copies of a file over its columns.
+
+use super::{LiveFile, at_once, column::Column};
+use base::{ByteRange, Failure, Result};
+use wire::xrd::{RANGE_COPY_BYTES_MAX, RangeChange, RangeKind};
+
+impl LiveFile {
+    /// Takes space for a range, or makes zeros of it, in every copy.
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn change_range(&self, range: ByteRange, change: RangeChange) -> Result<()> {
+        self.require_all()?;
+        let mut copies = Vec::new();
+        for (index, column) in self.columns.iter().enumerate() {
+            let part = self.stripes.column_range(range, index);
+            if part.is_empty() {
+                continue;
+            }
+            if change == RangeChange::Allocate {
+                column.grown(part.end);
+            }
+            copies.extend(column.open_copies().into_iter().map(|copy| (copy, part)));
+        }
+        let done = at_once(copies.iter().collect(), |(copy, part)| copy.file.change_range(*part, change));
+        self.note(copies.iter().map(|(copy, _)| copy.object).zip(done))
+    }
+
+    /// Finds the next data or hole from `offset` on. Where a column ends it has a hole; the caller knows where the file ends.
+    pub fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        let mut first: Option<u64> = None;
+        for (index, column) in self.columns.iter().enumerate() {
+            let from = self.stripes.column_bytes(offset, index);
+            // Behind the end there is nothing but what may be a hole.
+            let found = match (column.find(kind, from)?, kind) {
+                (None, RangeKind::Hole) => Some(from),
+                (found, _) => found,
+            };
+            let place = found.map(|at| self.stripes.file_offset(at, index));
+            first = first.into_iter().chain(place).min();
+        }
+        Ok(first)
+    }
+
+    /// Has the disk server copy the range `from` of `source`, or of this file, to `to`.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Unsupported`] if the bytes would have to move between disk servers: the caller copies them.
+    pub fn copy_from(&self, source: &Self, from: ByteRange, to: u64) -> Result<()> {
+        self.require_all()?;
+        let elsewhere = || Failure::unsupported("the bytes are not in one object on one disk server");
+        let ([sink], [source]) = (&*self.columns, &*source.columns) else { return Err(elsewhere()) };
+        let (sinks, sources) = (sink.open_copies(), source.open_copies());
+        let ([sink_copy], Some(source)) = (&*sinks, sources.first()) else { return Err(elsewhere()) };
+        let mut done = 0;
+        while done < from.length() {
+            let offset = from.offset + done;
+            let part = ByteRange { offset, end: from.end.min(offset + RANGE_COPY_BYTES_MAX) };
+            let outcome = sink_copy.file.copy_from(&source.file, part, to + done);
+            self.note(std::iter::once((sink_copy.object, outcome)))?;
+            done += part.length();
+            sink.grown(to + done);
+        }
+        Ok(())
+    }
+}
+
+impl Column {
+    /// As [`LiveFile::find`], in this column.
+    fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
+        self.ask(|file| file.find(kind, offset))
+    }
+}
