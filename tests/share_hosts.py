@@ -221,17 +221,15 @@ class Hosts:
         filler = self.place / "filler"
         if not filler.exists():
             filler.write_bytes(os.urandom(4 << 20))
-        env = {"BP_FACILITY": str(self.head.directory)}
+        env = self.mounts[CLIENTS[0]].env
+        bp = binaries() / "bp"
         count = 0
-        while (
-            self.head.net.run("head", binaries() / "bp", "put", filler, f"/filler{count}", check=False, env=env).code
-            == 0
-        ):
+        while (said := self.net.run("head", bp, "put", filler, f"/filler{count}", check=False, env=env)).code == 0:
             count += 1
             assert count < 64, "the disks do not become full"
-        self.note(f"{count} fillers", rng.uniform(0.5, 2))
+        self.note(f"{count} fillers until {said.err.strip()[:200]!r}", rng.uniform(0.5, 2))
         for number in range(count + 1):
-            self.head.net.run("head", binaries() / "bp", "rm", f"/filler{number}", check=False, env=env)
+            self.net.run("head", bp, "rm", f"/filler{number}", check=False, env=env)
 
     def step_clock(self, rng: random.Random) -> None:
         """Set the clock of the head, and set it back."""

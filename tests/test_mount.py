@@ -563,3 +563,59 @@ def test_calls_wait_for_a_head_that_is_started_anew(make_facility: Callable[...,
         assert waiting.communicate(timeout=DEADLINE)[0] == b"before"
         (place / "after").write_text("after")
         assert (place / "after").read_text() == "after"
+
+
+def change(path: Path) -> None:
+    """Write to a file."""
+    with path.open("r+b") as file:
+        file.write(b"x")
+
+
+def keep_open(path: Path, data: bytes, ready: Any) -> None:
+    """Write to a file, and have it open until killed."""
+    with path.open("r+b", buffering=0) as file:
+        if data:
+            file.write(data)
+        ready.set()
+        signal.pause()
+
+
+@contextmanager
+def kept_open(path: Path, data: bytes = b"") -> Iterator[None]:
+    """Have a process of its own keep a file open."""
+    ready = FORK.Event()
+    process = FORK.Process(target=keep_open, args=(path, data, ready))
+    process.start()
+    assert ready.wait(DEADLINE)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join(DEADLINE)
+
+
+@contextmanager
+def frozen(mount: Path) -> Iterator[None]:
+    """Stop the process of a mount for a while. This process has no file open there: its children would close it."""
+    pid = pid_of(mount)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_grant_that_came_for_a_process_that_was_killed_is_given_back(
+    shared: Facility, mounts: tuple[Path, Path], both: tuple[Path, Path]
+) -> None:
+    here, there = both
+    (here / "file").write_bytes(b".here")
+    with kept_open(here / "file"), kept_open(there / "file", b"t"):
+        with frozen(mounts[1]):
+            killed = FORK.Process(target=change, args=(here / "file",))
+            killed.start()
+            shared.wait_until("the other one's grant is asked back", lambda: "asked back" in shared.bp("lease").out)
+            killed.kill()
+            killed.join(DEADLINE)
+        in_child(change, here / "file")
+    assert (there / "file").read_bytes() == b"xhere"

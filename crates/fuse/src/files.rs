@@ -7,7 +7,7 @@ use share::{ClientId, Generation, LockOwner, Mode};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use wire::control::{Entry, LockKind};
 
@@ -35,6 +35,10 @@ pub(crate) struct FileState {
     pub(crate) is_asking: bool,
     /// The set-id bits are gone: whoever writes need not take them away.
     pub(crate) is_set_id_gone: bool,
+    /// Grants up to this one are not taken any more: they were returned unseen.
+    pub(crate) disowned: Generation,
+    /// The head asks for this grant, which is not known here, since then.
+    pub(crate) unknown: Option<(Generation, Instant)>,
     /// Requests under way under the grant, which is returned when they have ended.
     pub(crate) users: u32,
     /// One of them is alone: the others wait.
@@ -87,6 +91,10 @@ pub(crate) enum Returning {
     Ending,
 }
 
+/// How long an answer may take that was sent before its grant was asked back. After that the grant is none that is waited for: its
+/// answer, or its return, was lost.
+const ANSWER: Duration = Duration::from_secs(1);
+
 /// A grant with its open connection.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldGrant {
@@ -110,6 +118,18 @@ impl FileState {
     /// Whether `mode` may be done under the grant.
     pub(crate) fn allows(&self, mode: Mode) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.mode >= mode)
+    }
+
+    /// The head asks for a grant that is not here. Yields whether it is returned unseen; else its answer may be on its way.
+    pub(crate) fn disowns(&mut self, generation: Generation, now: Instant) -> bool {
+        let begun = self.unknown.filter(|(unknown, _)| *unknown == generation);
+        let since = begun.map_or(now, |(_, since)| since);
+        let is_lost = !self.is_asking || now - since > ANSWER;
+        self.unknown = (!is_lost).then_some((generation, since));
+        if is_lost {
+            self.disowned = self.disowned.max(generation);
+        }
+        is_lost
     }
 
     /// Whether this grant is the one that counts.
@@ -152,6 +172,7 @@ impl FileState {
     pub(crate) fn change_session(&mut self, client: ClientId) -> Vec<(bool, bool)> {
         self.session = client;
         self.grant = None;
+        self.disowned = Generation(0);
         self.lose(Failure::unavailable("the head has ended the session of this mount"));
         self.is_lock_lost |= !self.lockers.is_empty();
         self.lockers.clear();
@@ -261,6 +282,18 @@ mod tests {
         assert!(state.allows(Mode::Read) && !state.allows(Mode::Write));
         state.grant = Some(grant(Mode::Write));
         assert!(state.allows(Mode::Read) && state.allows(Mode::Write));
+    }
+
+    #[test]
+    fn a_grant_that_does_not_come_is_returned_unseen_after_a_while() {
+        let mut state = FileState { is_asking: true, ..FileState::default() };
+        let begin = Instant::now();
+        assert!(!state.disowns(Generation(3), begin) && !state.disowns(Generation(3), begin + ANSWER));
+        assert!(!state.disowns(Generation(4), begin + ANSWER * 2), "another one");
+        assert!(state.disowns(Generation(4), begin + ANSWER * 4));
+        assert_eq!(state.disowned, Generation(4));
+        state.is_asking = false;
+        assert!(state.disowns(Generation(5), begin), "nobody waits for it");
     }
 
     #[test]

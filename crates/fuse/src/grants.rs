@@ -176,7 +176,7 @@ impl Mount {
         state.is_asking = false;
         file.changed.notify_all();
         let grant = answer?;
-        if state.session != client || self.head.client() != client {
+        if state.session != client || self.head.client() != client || grant.generation <= state.disowned {
             return Ok(state);
         }
         match opened.unwrap_or(Ok(None)) {

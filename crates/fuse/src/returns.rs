@@ -11,7 +11,10 @@ use crate::{
 };
 use base::{Failure, FileId};
 use share::{ClientId, Generation, Mode};
-use std::sync::{Arc, MutexGuard};
+use std::{
+    sync::{Arc, MutexGuard},
+    time::Instant,
+};
 use wire::control::{Recall, ReturnGrant};
 
 /// After so many rounds somebody is told: programs are not that fast.
@@ -120,12 +123,12 @@ impl Mount {
             self.return_grant(client, id, generation);
             return true;
         };
-        let state = file.lock();
+        let mut state = file.lock();
         if state.session != client {
             return true;
         }
         let is_held = state.is_under(generation);
-        if !is_held && (state.is_asking || state.returning != Returning::Not) {
+        if !is_held && (state.returning != Returning::Not || !state.disowns(generation, Instant::now())) {
             return false;
         }
         drop(state);
