@@ -389,6 +389,25 @@ def test_names_are_seen_at_once(both: tuple[Path, Path]) -> None:
         assert (here / f"g{turn}").exists()
 
 
+def replace(path: Path, times: int) -> None:
+    """Move new files to a name."""
+    for number in range(times):
+        new = path.with_name(f"new{number}")
+        new.touch()
+        new.replace(path)
+
+
+def test_a_name_whose_file_is_replaced_is_there_all_the_time(both: tuple[Path, Path]) -> None:
+    here, there = both
+    (there / "name").touch()
+    replacing = FORK.Process(target=replace, args=(here / "name", 100))
+    replacing.start()
+    while replacing.is_alive():
+        assert (there / "name").stat().st_size == 0
+        (there / "name").open("rb").close()
+    assert replacing.exitcode == 0
+
+
 def append(path: Path, tag: str, times: int) -> None:
     """Write lines to the end of a file."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -177,5 +177,26 @@ fn told(request: &Request, refusal: &Refusal) -> Errno {
     if refusal.is_trouble() {
         tracing::error!(opcode = request.opcode, node = request.node, %refusal, "a request failed");
     }
-    refusal.errno()
+    match refusal.errno() {
+        // It was there when the kernel looked its name up. Another one may have taken that, so that the kernel is to look again.
+        Errno::NOENT if is_of_node(request.opcode) => Errno::STALE,
+        errno => errno,
+    }
+}
+
+/// Whether a request is about a node only, not about a name.
+fn is_of_node(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        opcode::GETATTR
+            | opcode::SETATTR
+            | opcode::ACCESS
+            | opcode::OPEN
+            | opcode::OPENDIR
+            | opcode::READLINK
+            | opcode::GETXATTR
+            | opcode::SETXATTR
+            | opcode::LISTXATTR
+            | opcode::REMOVEXATTR
+    )
 }
