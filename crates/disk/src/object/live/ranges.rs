@@ -16,7 +16,7 @@ use std::{
 use wire::xrd::{RangeChange, RangeKind};
 
 /// Zeros of one write, where the file system makes none itself.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl LiveObject {
     /// Takes space for a range, makes it a hole, or zeros it, under a grant.
