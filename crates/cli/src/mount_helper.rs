@@ -74,7 +74,7 @@ fn words(arguments: &[OsString]) -> Result<Option<Vec<OsString>>> {
     while let Some(argument) = rest.next() {
         match argument.to_str() {
             Some("-o") => {
-                options.extend(rest.next().and_then(|text| text.to_str()).unwrap_or_default().split(','))
+                options.extend(rest.next().and_then(|text| text.to_str()).unwrap_or_default().split(','));
             }
             Some("-t") => drop(rest.next()),
             Some("-N") => return Err(Failure::invalid("another namespace of mounts is not supported (-N)")),

@@ -70,7 +70,9 @@ impl Mount {
         if nodes.iter().any(|node| self.in_kernel.is_directory(*node)) {
             self.raise_epoch();
         }
-        nodes.iter().for_each(|node| self.invalidate(*node));
+        for node in nodes {
+            self.invalidate(*node);
+        }
     }
 
     fn raise_epoch(&self) {
@@ -106,7 +108,9 @@ impl Mount {
         }
         if !validities.is_empty() && now() - sent > PAUSE_MAX {
             self.raise_epoch();
-            validities.iter().for_each(|it| self.invalidate(it.node));
+            for validity in &validities {
+                self.invalidate(validity.node);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Leases of mounts on names and attributes, as changes through mounts and doors meet them.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
 use base::{ErrorKind, FileId, Millis};

@@ -68,7 +68,9 @@ fn recalls(world: &mut World, client: ClientId) -> Vec<Recall> {
 
 /// Sessions of mounts have said that they have forgotten what they had cached before a start of the head.
 fn have_forgotten(world: &mut World, clients: &[ClientId]) {
-    clients.iter().for_each(|client| drop(recalls(world, *client)));
+    for client in clients {
+        recalls(world, *client);
+    }
 }
 
 fn orders(world: &mut World) -> Vec<LiveOrder> {

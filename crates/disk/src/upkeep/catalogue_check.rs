@@ -82,7 +82,7 @@ impl SeenCatalogues {
             let partition = Arc::clone(&self.partition);
             match blocking(move || partition.seal_orphan(object)).await {
                 Ok(()) => {
-                    info!(partition = self.name(), %object, "sealed an object that the catalogue does not know")
+                    info!(partition = self.name(), %object, "sealed an object that the catalogue does not know");
                 }
                 Err(failure) => {
                     warn!(partition = self.name(), %object, %failure, "cannot seal an object that the catalogue does not know");

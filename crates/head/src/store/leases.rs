@@ -89,7 +89,9 @@ impl Store {
         let put_off = self.ask_back(nodes);
         let Some(put_off) = put_off else {
             // Whoever reads them from now on reads what they are changed to.
-            nodes.iter().for_each(|node| self.leases().changed(*node));
+            for node in nodes {
+                self.leases().changed(*node);
+            }
             return Ok(());
         };
         let client = put_off.client;

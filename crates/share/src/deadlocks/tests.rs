@@ -200,11 +200,11 @@ proptest! {
                 Step::Take(owner, file) if !world.waiting.contains_key(&owner) => {
                     world.wait(owner, file);
                 }
-                Step::Give(file) => {
-                    // Who waits gives nothing back.
-                    if world.holders.get(&file).is_some_and(|owner| !world.waiting.contains_key(owner)) {
-                        world.holders.remove(&file);
-                    }
+                // An owner that waits gives nothing back.
+                Step::Give(file)
+                    if world.holders.get(&file).is_some_and(|owner| !world.waiting.contains_key(owner)) =>
+                {
+                    world.holders.remove(&file);
                 }
                 Step::Interrupt(owner) => {
                     if let Some((request, _)) = world.waiting.remove(&owner) {
