@@ -25,7 +25,7 @@ need-test:
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file' \
 		tgtd=tgt '/usr/lib/*/libiscsi.so.7=libiscsi7' \
 		smbd=samba smbclient=smbclient ganesha.nfsd=nfs-ganesha '/usr/lib/*/ganesha/libfsalvfs.so=nfs-ganesha-vfs' nfs-cp=libnfs-utils
-	@scripts/need-pjdfstest
+	@scripts/need-tool pjdfstest=0.2.2 fsx=0.3.2
 
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.
@@ -107,8 +107,7 @@ pjdfstest: build need-test ## Tests what a mount promises to programs, with pjdf
 .PHONY: fsx
 fsx: build need-test ## Does a million random operations on files in mounts, and compares each with a plain file.
 	@scripts/venv test blackbox
-	@test -x target/tools/bin/fsx || cargo install --quiet fsx --version 0.3.2 --root target/tools
-	PATH="$(CURDIR)/target/tools/bin:$$PATH" BP_FSX_OPERATIONS=$${BP_FSX_OPERATIONS:-1000000} .venv/bin/python -m pytest -q -s tests/test_fsx.py
+	BP_FSX_OPERATIONS=$${BP_FSX_OPERATIONS:-1000000} .venv/bin/python -m pytest -q -s tests/test_fsx.py
 
 .PHONY: fuzz
 fuzz: need ## Fuzzes every parser of outside bytes for an hour.

@@ -339,11 +339,11 @@ ALL = "close_open = 0.5\nfdatasync = 0.2\nsendfile = 1\nposix_fallocate = 1\npun
 
 
 def fsx() -> str:
-    """Find it: where `make fsx` puts it, or on the search path."""
+    """Find it: where `make need-test` puts it, or on the search path."""
     own = Path(__file__).parents[1] / "target" / "tools" / "bin" / "fsx"
     found = str(own) if own.exists() else shutil.which("fsx")
     if found is None:
-        pytest.skip("fsx is missing: `make fsx` installs it")
+        pytest.skip("fsx is missing: `make need-test` installs it")
     return found
 
 
