@@ -121,6 +121,11 @@ const COPIES: [&str; 3] = [
 
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
+        "acts_for" => &[
+            r#"{"user":"ann","groups":["higgs","prod"]}"#,
+            r#"{"user":"1000","groups":["1000"],"is_superuser":true}"#,
+            r#"{"user":"a b","groups":[]}"#,
+        ],
         "cap" => &CAPS,
         "cgroup" => &[
             "31 25 0:27 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n0::/system.slice/bpd.service/daemon\n",
@@ -155,6 +160,7 @@ fn texts(target: &str) -> &'static [&'static str] {
         "identity" => {
             &[r#"{"version":1,"facility":"f-1","partition":"disk1"}"#, "version = 1\nfacility = \"f-1\"\n"]
         }
+        "mount_name" => &["plain", "\u{f700}", "\u{f7ff}x", "\u{fc}"],
         "name" => &["7", "7.json", "18446744073709551615", "07"],
         "object" => &[
             r#"{"version":1,"facility":"f-1","object":7,"file":3,"path":"/data/a b","size":9,"checksums":{"adler32":"091e01de","crc32c":"e3069283"},"written":1700000000000}"#,

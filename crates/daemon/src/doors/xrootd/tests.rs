@@ -27,11 +27,7 @@ use net::{listener::Listener, shutdown::Shutdown};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-        mpsc,
-    },
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -55,8 +51,6 @@ struct Doors {
     objects: Arc<Objects>,
     facility: String,
     tokens: TokenKey,
-    /// Milliseconds after [`NOW`].
-    later: Arc<AtomicI64>,
     shutdown: Shutdown,
     runtime: Runtime,
     _directory: tempfile::TempDir,
@@ -71,9 +65,8 @@ impl Doors {
         let handle = FacilityHandle::take(&home).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let (shutdown, later) = (Shutdown::new(), Arc::new(AtomicI64::new(0)));
-        let Served { root, http, head, objects, facility } =
-            runtime.block_on(serve(&handle, &shutdown, Arc::clone(&later)));
+        let shutdown = Shutdown::new();
+        let Served { root, http, head, objects, facility } = runtime.block_on(serve(&handle, &shutdown));
         Self {
             root: format!("root://{root}//").parse().unwrap(),
             http: format!("http://{http}"),
@@ -81,7 +74,6 @@ impl Doors {
             objects,
             facility,
             tokens: handle.key.tokens(),
-            later,
             shutdown,
             runtime,
             _directory: directory,
@@ -131,11 +123,12 @@ struct Served {
     facility: String,
 }
 
-async fn serve(handle: &FacilityHandle, shutdown: &Shutdown, later: Arc<AtomicI64>) -> Served {
+async fn serve(handle: &FacilityHandle, shutdown: &Shutdown) -> Served {
     let listen = async || Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
     let (root, http) = (listen().await, listen().await);
     let addresses = (root.address().unwrap(), http.address().unwrap());
-    let clock: Clock = Arc::new(move || NOW + Millis(later.load(Ordering::Relaxed)));
+    let begun = Instant::now();
+    let clock: Clock = Arc::new(move || NOW + Millis(begun.elapsed().as_millis() as i64));
     let server =
         DiskServer { name: "here".to_owned(), root: addresses.0.to_string(), https: addresses.1.to_string() };
     let core = handle.open_head(server.clone(), clock()).unwrap();
