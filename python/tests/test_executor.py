@@ -87,7 +87,7 @@ def test_whatever_ends_the_collector_is_told_and_the_next_function_has_another(
 ) -> None:
     executor = live.executor("/tasks")
     with monkeypatch.context() as broken:
-        broken.setattr(executor, "_wait_for_events", lambda: {}["a bug"])
+        broken.setattr(executor, "_wait_for_events", lambda: dict[str, set[int]]()["a bug"])
         slow = executor.submit(time.sleep, 1000)
         with pytest.raises(KeyError, match="a bug"):
             slow.result(60)
