@@ -119,13 +119,16 @@ const COPIES: [&str; 3] = [
     "tpc.key=0a1b2c&tpc.org=u.1@h&tpc.cks=adler32",
 ];
 
+/// Whom a mount acts for.
+const ACTS_FOR: [&str; 3] = [
+    r#"{"user":"ann","groups":["higgs","prod"]}"#,
+    r#"{"user":"1000","groups":["1000"],"is_superuser":true}"#,
+    r#"{"user":"a b","groups":[]}"#,
+];
+
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
-        "acts_for" => &[
-            r#"{"user":"ann","groups":["higgs","prod"]}"#,
-            r#"{"user":"1000","groups":["1000"],"is_superuser":true}"#,
-            r#"{"user":"a b","groups":[]}"#,
-        ],
+        "acts_for" => &ACTS_FOR,
         "cap" => &CAPS,
         "cgroup" => &[
             "31 25 0:27 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n0::/system.slice/bpd.service/daemon\n",
