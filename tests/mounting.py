@@ -1,4 +1,7 @@
-"""Mounts of a facility, and programs that use them."""
+"""Mounts of a facility, and programs that use them.
+
+A file of tests that names `shared`, `mounts` or `both` in its `__all__` has one facility for all of its tests.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from clients import DEADLINE
+from conftest import SMALL, one_facility
 from facility import Facility
 
 FORK = multiprocessing.get_context("fork")
@@ -62,3 +66,33 @@ def in_children(work: Callable[..., Any], each: list[tuple[Any, ...]]) -> list[A
     """Do something in several processes at once."""
     with FORK.Pool(len(each)) as pool:
         return pool.starmap_async(work, each, chunksize=1).get(DEADLINE)
+
+
+def names_in(directory: Path) -> set[str]:
+    """List a directory."""
+    return {entry.name for entry in directory.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
+    """Start one facility for all tests of this file."""
+    need_mounts()
+    with one_facility(tmp_path_factory.mktemp("shared") / "facility", **SMALL) as facility:
+        facility.up()
+        yield facility
+
+
+@pytest.fixture(scope="module")
+def mounts(shared: Facility, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """Mount it twice, as two hosts would."""
+    place = tmp_path_factory.mktemp("mounts")
+    with mounted(shared, place / "a") as first, mounted(shared, place / "b") as second:
+        yield first, second
+
+
+@pytest.fixture
+def both(mounts: tuple[Path, Path], request: pytest.FixtureRequest) -> tuple[Path, Path]:
+    """Make a directory for one test, and show it in both mounts."""
+    name = request.node.name.translate(str.maketrans("[]/", "---"))
+    (mounts[0] / name).mkdir()
+    return mounts[0] / name, mounts[1] / name

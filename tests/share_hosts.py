@@ -15,10 +15,10 @@ from pathlib import Path
 
 from clients import DEADLINE, run
 from facility import binaries, configure, kill_and_wait
+from mounting import pid_of
 from network import Network, network
 from test_clocks import Clock
 from test_faults import HTTP, HTTPS, ROOT, Daemon, partitions, wait_until
-from test_mount import pid_of
 
 SERVERS = ("d1", "d2")
 CLIENTS = ("c1", "c2", "c3")

@@ -19,7 +19,7 @@ import pytest
 from clients import DEADLINE
 from conftest import SMALL, one_facility
 from facility import Facility
-from test_mount import mounted, need_mounts
+from mounting import mounted, need_mounts
 
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
 LIBC = ctypes.CDLL(None, use_errno=True)

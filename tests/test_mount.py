@@ -22,39 +22,10 @@ from typing import Any
 import pytest
 
 from clients import DEADLINE, fails, make_bytes, need, run
-from conftest import SMALL, one_facility
 from facility import Facility, kill_and_wait
-from mounting import FORK, in_child, in_children, mounted, need_mounts, pid_of
+from mounting import FORK, both, in_child, in_children, mounted, mounts, names_in, need_mounts, pid_of, shared
 
-
-def names_in(directory: Path) -> set[str]:
-    """List a directory."""
-    return {entry.name for entry in directory.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
-    """Start one facility for all tests of this file."""
-    need_mounts()
-    with one_facility(tmp_path_factory.mktemp("shared") / "facility", **SMALL) as facility:
-        facility.up()
-        yield facility
-
-
-@pytest.fixture(scope="module")
-def mounts(shared: Facility, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """Mount it twice, as two hosts would."""
-    place = tmp_path_factory.mktemp("mounts")
-    with mounted(shared, place / "a") as first, mounted(shared, place / "b") as second:
-        yield first, second
-
-
-@pytest.fixture
-def both(mounts: tuple[Path, Path], request: pytest.FixtureRequest) -> tuple[Path, Path]:
-    """Make a directory for one test, and show it in both mounts."""
-    name = request.node.name.translate(str.maketrans("[]/", "---"))
-    (mounts[0] / name).mkdir()
-    return mounts[0] / name, mounts[1] / name
+__all__ = ["both", "mounts", "shared"]
 
 
 def lock(fd: int, kind: str, how: int, start: int = 0, length: int = 0) -> None:

@@ -6,16 +6,17 @@ import os
 import signal
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from clients import DEADLINE, need, run
-from conftest import SMALL, one_facility
 from facility import Facility, kill_and_wait
-from test_mount import FORK, mounted, names_in, need_mounts, pid_of
+from mounting import FORK, both, mounted, mounts, names_in, need_mounts, pid_of, shared
+
+__all__ = ["both", "mounts", "shared"]
 
 LEASE = 25.0
 """Seconds after which the head takes a mount that does not answer for one that serves nothing from its cache."""
@@ -24,27 +25,9 @@ PROCESSES = 8
 
 
 @pytest.fixture(scope="module")
-def facility(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
-    """Start one facility for all tests of this file."""
-    need_mounts()
-    with one_facility(tmp_path_factory.mktemp("cached") / "facility", **SMALL) as facility:
-        facility.up()
-        yield facility
-
-
-@pytest.fixture(scope="module")
-def mounts(facility: Facility, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """Mount it twice, as two hosts would."""
-    place = tmp_path_factory.mktemp("mounts")
-    with mounted(facility, place / "a") as first, mounted(facility, place / "b") as second:
-        yield first, second
-
-
-@pytest.fixture
-def both(mounts: tuple[Path, Path], request: pytest.FixtureRequest) -> tuple[Path, Path]:
-    """Make a directory for one test, and show it in both mounts."""
-    (mounts[0] / request.node.name).mkdir()
-    return mounts[0] / request.node.name, mounts[1] / request.node.name
+def facility(shared: Facility) -> Facility:
+    """Name the facility of these tests as those of the other doors do."""
+    return shared
 
 
 def look(directory: Path, *names: str) -> dict[str, tuple[int, str] | None]:

@@ -19,9 +19,9 @@ import pytest
 from clients import need
 from facility import binaries
 from history import Journal, Op, load, wrongs
+from mounting import need_mounts
 from share_hosts import CLIENTS, Hosts, deadline_left, shared_hosts
 from share_load import BLOCKS, FORK, Load, block_files, look, prepare, start
-from test_mount import need_mounts
 
 HEAL = 100.0
 """Seconds in which every call ends once nothing is wrong any more."""

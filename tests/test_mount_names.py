@@ -15,7 +15,7 @@ import pytest
 
 from clients import need, run
 from facility import Facility
-from test_mount import both, in_child, mounted, mounts, names_in, shared
+from mounting import both, in_child, mounted, mounts, names_in, shared
 
 __all__ = ["both", "mounts", "shared"]
 

@@ -12,29 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clients import DEADLINE, make_bytes
-from conftest import SMALL, one_facility
+from conftest import SMALL
 from facility import Facility, Json
-from mounting import FORK, mounted, need_mounts, pid_of
+from mounting import FORK, mounted, mounts, need_mounts, pid_of, shared
 
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
-    """Start one facility for all tests of this file."""
-    need_mounts()
-    with one_facility(tmp_path_factory.mktemp("shared") / "facility", **SMALL) as facility:
-        facility.up()
-        yield facility
-
-
-@pytest.fixture(scope="module")
-def mounts(shared: Facility, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """Mount it twice, as two hosts would."""
-    place = tmp_path_factory.mktemp("mounts")
-    with mounted(shared, place / "a") as first, mounted(shared, place / "b") as second:
-        yield first, second
+__all__ = ["mounts", "shared"]
 
 
 class Locker:

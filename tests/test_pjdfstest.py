@@ -13,7 +13,7 @@ import pytest
 
 from clients import missing
 from facility import Facility
-from test_mount import mounted, shared
+from mounting import mounted, shared
 
 __all__ = ["shared"]
 
