@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import tempfile
@@ -26,6 +27,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--conformance-url", metavar="root://HOST:PORT", help="test this server instead of ours")
     group.addoption("--conformance-http", metavar="http://HOST:PORT", help="second door to the same names")
     group.addoption("--conformance-trust", metavar="DIR", help="authorities that its TLS certificate is checked with")
+
+
+def pytest_configure() -> None:
+    """Give each process that runs tests a mount namespace of its own, as root.
+
+    A mount lasts as long as any namespace has it. Tests that run beside each other make namespaces, which would keep the
+    mounts of the others.
+    """
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Numbers of <sched.h> and <sys/mount.h>: what is unmounted here is unmounted in the namespaces of hosts and jobs.
+    clone_newns, ms_rec, ms_shared = 0x20000, 0x4000, 1 << 20
+    if libc.unshare(clone_newns) or libc.mount(None, b"/", None, ms_rec | ms_shared, None):
+        raise OSError(ctypes.get_errno(), "cannot have a mount namespace")
 
 
 @contextmanager

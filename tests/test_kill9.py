@@ -23,7 +23,7 @@ EXPECTED = (
     # A file that is replaced or removed while it is written to tape.
     r"tape request failed .*object \d+ is not on disk1",
     # The kill met a drive in the middle of an append.
-    r"tape image is damaged .*torn",
+    r"tape image is damaged.*torn",
 )
 
 

@@ -149,7 +149,7 @@ class PowerStorm(Storm):
             elif deed == "write":
                 (self.mount / name).write_bytes(data)
             else:
-                (self.mount / name).unlink(missing_ok=True)
+                self._remove(name)
         except OSError as error:
             self.saved.note(name, f"{deed} ended {error}")
             return False
@@ -164,6 +164,15 @@ class PowerStorm(Storm):
             file.flush()
             os.fsync(file.fileno())
         new.rename(self.mount / name)
+
+    def _remove(self, name: str) -> None:
+        # By its directory: below a mount that has ended, and is not there any more, no name is either.
+        directory = os.open(self.mount, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+        finally:
+            os.close(directory)
 
     def _append(self, rng: random.Random, local: Path) -> bool:
         """Append to a log in the mount."""

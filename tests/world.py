@@ -146,7 +146,8 @@ def world(directory: Path) -> Iterator[World]:
     # Copied before others lie over /var/lib.
     binaries()
     script = _HOLDER.format(overlaid=" ".join(OVERLAID))
-    words = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script]
+    spaces = ["--net", "--mount", "--propagation=slave", "--pid", "--mount-proc"]
+    words = ["unshare", *spaces, "--fork", "--kill-child", "bash", "-c", script]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as unshare:
         assert unshare.stdout
         try:

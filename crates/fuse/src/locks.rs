@@ -99,19 +99,19 @@ impl Mount {
         wanted: &Wanted,
         request: RequestId,
     ) -> Result<(), Refusal> {
-        let mut assurance = None;
+        let mut doubt = None;
         loop {
+            // Each time that it asks: a program that was busy when it was looked at may wait now.
+            let assurance =
+                || doubt.map(|doubt| Assurance { doubt, is_certain: certain::waits_alone(caller.pid()) });
             let set = |client| SetLock {
-                patience: Some(LockPatience { request, assurance }),
+                patience: Some(LockPatience { request, assurance: assurance() }),
                 ..call(file.id, client, wanted)
             };
             match self.head.call_until(caller, set) {
                 Ok(answer) if answer.is_set => return Ok(()),
                 Ok(answer) => match answer.verdict {
-                    Some(Verdict::Doubt(doubt)) => {
-                        let is_certain = certain::waits_alone(caller.pid());
-                        assurance = Some(Assurance { doubt, is_certain });
-                    }
+                    Some(Verdict::Doubt(newest)) => doubt = Some(newest),
                     Some(Verdict::Deadlock) => return Err(Errno::DEADLK.into()),
                     _ => return Err(Errno::INTR.into()),
                 },

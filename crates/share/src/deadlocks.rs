@@ -60,7 +60,7 @@ pub struct LockWait {
     begun: u64,
     doubt: u64,
     certain: u64,
-    /// A doubt was answered with: perhaps.
+    /// The last doubt was answered with: perhaps. Its program may have been busy then; its mount looks again each time it asks.
     is_uncertain: bool,
     /// It was found out to be the one that is refused.
     is_victim: bool,
@@ -171,7 +171,7 @@ impl LockWaits {
         let Some(wait) = self.waits.get_mut(&id) else { return false };
         wait.heard = now;
         if let Some(Assurance { doubt, is_certain }) = assurance {
-            wait.is_uncertain |= !is_certain;
+            wait.is_uncertain = !is_certain;
             if is_certain && doubt <= wait.doubt {
                 wait.certain = wait.certain.max(doubt);
             }

@@ -22,6 +22,8 @@ struct World {
     cancels: Vec<(u64, u64)>,
     /// Waits that were in a cycle once, by a search of the graph as the programs know it.
     stuck: BTreeSet<u64>,
+    /// Owners whose mounts cannot say that they wait.
+    busy: BTreeSet<u64>,
 }
 
 fn lock(owner: u64) -> Lock {
@@ -46,7 +48,7 @@ impl World {
             }
             return Verdict::Wait;
         }
-        let assurance = doubt.map(|doubt| Assurance { doubt, is_certain: true });
+        let assurance = doubt.map(|doubt| Assurance { doubt, is_certain: !self.busy.contains(&owner) });
         let asked = Asked {
             id: id(owner, request),
             file: FileId(file),
@@ -138,6 +140,23 @@ fn the_newest_of_three_that_wait_for_each_other_is_refused() {
     assert_eq!(world.waiting.len(), 3, "a doubt is no verdict");
     world.settle();
     assert!(!world.waiting.contains_key(&2) && world.waiting.len() == 2);
+}
+
+#[test]
+fn who_was_busy_when_it_was_looked_at_is_looked_at_again() {
+    let mut world = World::default();
+    world.holders.extend([(0, 0), (1, 1)]);
+    world.wait(0, 1);
+    world.wait(1, 0);
+    world.busy.insert(0);
+    let doubts = world.doubts.clone();
+    world.settle();
+    assert!(world.waiting.len() == 2 && world.doubts.is_empty(), "it may give back what it has");
+    world.busy.clear();
+    // As its mount asks again, with the doubt that it knows.
+    world.doubts = doubts;
+    world.settle();
+    assert!(world.waiting.contains_key(&0) && !world.waiting.contains_key(&1));
 }
 
 #[test]
