@@ -157,7 +157,7 @@ class Facility:
     def keep_trash(self, span: str) -> None:
         """Say how long what is removed can be restored."""
         file = self.directory / "facility.toml"
-        text, count = re.subn(r'(?m)(^\[trash\]\nkeep = )".*"$', rf'\1"{span}"', file.read_text())
+        text, count = re.subn(r'(?m)(^\[trash\]\nretention = )".*"$', rf'\1"{span}"', file.read_text())
         assert count == 1, "the configuration says how long trash is kept"
         file.write_text(text)
 

@@ -10,24 +10,24 @@ use sim::World;
 use support::*;
 use wire::control::{
     AbandonWrite, Disposition, EmptyTrash, FileState, GetQuotas, GetStatus, GetTrash, Mkdir, QuotaKind,
-    Remove, Rename, RestoreTrash, RunMaintenance, SetMode, SetQuota, TrashReason, TrashRestored, TrashRoom,
+    Remove, Rename, RestoreTrash, RunMaintenance, SetMode, SetQuota, TrashLimit, TrashReason, TrashRestored,
     TrashedFile,
 };
 
 const DAY: Millis = Millis::from_seconds(86_400);
 
-fn with_trash(room: TrashRoom) -> World {
+fn with_trash(max_size: TrashLimit) -> World {
     let mut world = world();
-    world.keep_trash(TrashPolicy { keep: DAY, room });
+    world.keep_trash(TrashPolicy { retention: DAY, max_size });
     world
 }
 
 fn trashing() -> World {
-    with_trash(TrashRoom::Percent(50))
+    with_trash(TrashLimit::Percent(50))
 }
 
 fn remove(world: &mut World, at: &str) {
-    let kept = world.user(Remove { path: path(at) }).unwrap().kept;
+    let kept = world.user(Remove { path: path(at) }).unwrap().restorable_for;
     assert_eq!(kept, Some(DAY));
 }
 
@@ -142,7 +142,7 @@ fn what_was_never_acknowledged_leaves_nothing_in_the_trash() {
     let grant = begin_write(&mut world, "/new", 100);
     world.room(AbandonWrite { object: grant.object }).unwrap();
     begin_write(&mut world, "/part", 100);
-    assert_eq!(world.user(Remove { path: path("/part") }).unwrap().kept, None);
+    assert_eq!(world.user(Remove { path: path("/part") }).unwrap().restorable_for, None);
     assert!(trash(&mut world).is_empty());
 }
 
@@ -210,7 +210,7 @@ fn its_time_ends_and_its_objects_are_deleted() {
 
 #[test]
 fn what_is_more_than_its_room_goes_the_oldest_first() {
-    let mut world = with_trash(TrashRoom::Bytes(2500));
+    let mut world = with_trash(TrashLimit::Bytes(2500));
     for at in ["/a", "/b", "/c"] {
         put(&mut world, at, 1000);
         world.advance(Millis(1000));
@@ -223,7 +223,7 @@ fn what_is_more_than_its_room_goes_the_oldest_first() {
 
 #[test]
 fn a_write_that_needs_the_room_gets_it_and_what_is_on_tape_can_still_be_restored() {
-    let mut world = with_trash(TrashRoom::Percent(100));
+    let mut world = with_trash(TrashLimit::Percent(100));
     put_archived(&mut world, "/safe", 300_000);
     remove(&mut world, "/safe");
     world.advance(Millis(1000));

@@ -47,7 +47,7 @@ struct RemovedCounts {
     directories: u64,
     bytes: u64,
     in_trash: u64,
-    kept: Option<Millis>,
+    restorable_for: Option<Millis>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
@@ -134,8 +134,8 @@ impl RemovedCounts {
     fn add(&mut self, removed: Removed) {
         self.files += 1;
         self.bytes += removed.bytes;
-        self.in_trash += u64::from(removed.kept.is_some());
-        self.kept = self.kept.or(removed.kept);
+        self.in_trash += u64::from(removed.restorable_for.is_some());
+        self.restorable_for = self.restorable_for.or(removed.restorable_for);
     }
 
     /// `3 files, 2 directories, 1.2 GB; in the trash for a day`.
@@ -145,7 +145,7 @@ impl RemovedCounts {
             words.push(counted(self.directories, "directory", "directories"));
         }
         words.push(human_bytes(self.bytes));
-        let where_to = match self.kept {
+        let where_to = match self.restorable_for {
             Some(kept) if self.in_trash == self.files => format!("in the trash {}", kept_for(kept)),
             Some(kept) => format!("{} of them are in the trash {}", self.in_trash, kept_for(kept)),
             None => "gone for good".to_owned(),
@@ -163,13 +163,13 @@ mod tests {
         let day = Millis::from_seconds(86_400);
         let mut gone = RemovedCounts { directories: 2, ..RemovedCounts::default() };
         for bytes in [1_200_000_000, 0, 0] {
-            gone.add(Removed { bytes, kept: Some(day) });
+            gone.add(Removed { bytes, restorable_for: Some(day) });
         }
         assert_eq!(gone.told(), "3 files, 2 directories, 1.12 GiB; in the trash for a day");
-        gone.add(Removed { bytes: 0, kept: None });
+        gone.add(Removed { bytes: 0, restorable_for: None });
         assert_eq!(gone.told(), "4 files, 2 directories, 1.12 GiB; 3 of them are in the trash for a day");
         let mut gone = RemovedCounts::default();
-        gone.add(Removed { bytes: 1, kept: None });
+        gone.add(Removed { bytes: 1, restorable_for: None });
         assert_eq!(gone.told(), "1 file, 1 B; gone for good");
     }
 }

@@ -91,10 +91,10 @@ fn list(path: Option<FilePath>, context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&trash)?;
     } else if trash.files.is_empty() {
-        let word = if trash.keep.0 > 0 {
-            format!("nothing to restore; what is removed is kept {}", kept_for(trash.keep))
+        let word = if trash.retention.0 > 0 {
+            format!("nothing to restore; what is removed is kept {}", kept_for(trash.retention))
         } else {
-            "nothing to restore; this facility has no trash ([trash] keep = 0s)".to_owned()
+            "nothing to restore; this facility has no trash ([trash] retention = 0s)".to_owned()
         };
         context.output.news(word)?;
     } else {

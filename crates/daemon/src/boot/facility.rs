@@ -124,7 +124,8 @@ impl FacilityHandle {
         let config = HeadConfig { keys, tokens, server, pool: self.config.disk.pool.clone() };
         let catalogue = catalogue::of(&self.layout, &self.config)?;
         let core = Core::open(catalogue, config, now)?.with_cache(catalogue::cache_bytes(&self.config))?;
-        let trash = TrashPolicy { keep: self.config.trash.keep.0, room: self.config.trash.room };
+        let trash =
+            TrashPolicy { retention: self.config.trash.retention.0, max_size: self.config.trash.max_size };
         let core = core.with_trash(trash).with_half_life(self.config.shares.half_life.0);
         Ok(core.at_address(HeadAddress { host, root, https }))
     }

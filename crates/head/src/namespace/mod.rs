@@ -250,7 +250,7 @@ pub(crate) fn remove_file(
     if node.has_further_names() {
         core.store.remove_name(node, parent.id, path.name())?;
         core.touch(Topic::Files);
-        return Ok(Removed { bytes: 0, kept: None });
+        return Ok(Removed { bytes: 0, restorable_for: None });
     }
     for request in core.store.requests_of_file(node.id)? {
         core.store.delete_request(request.id)?;
@@ -261,10 +261,10 @@ pub(crate) fn remove_file(
     if !node.is_file() {
         core.store.delete_node(node.id)?;
         core.touch(Topic::Files);
-        return Ok(Removed { bytes: 0, kept: None });
+        return Ok(Removed { bytes: 0, restorable_for: None });
     }
     if share::keep_for_opens(core, node)? {
-        return Ok(Removed { bytes: node.size, kept: None });
+        return Ok(Removed { bytes: node.size, restorable_for: None });
     }
     share::content_replaced(core, node.id, context.now)?;
     let removal = Removal { remover: &context.who.name, why, now: context.now };
@@ -275,7 +275,7 @@ pub(crate) fn remove_file(
     }
     core.touch(Topic::Files);
     batch::file_removed(core, context, node.id, path)?;
-    Ok(Removed { bytes: node.size, kept: is_kept.then_some(core.trash.keep) })
+    Ok(Removed { bytes: node.size, restorable_for: is_kept.then_some(core.trash.retention) })
 }
 
 /// The path of a node, walked up from it; for people and labels. Of what is in the trash: where it was.

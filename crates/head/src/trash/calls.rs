@@ -10,7 +10,7 @@ use crate::{
 use base::{Failure, FileId, FilePath, Result, Timestamp, limits::LIST_ENTRIES_MAX};
 use std::{collections::BTreeSet, sync::Arc};
 use wire::control::{
-    EmptyTrash, GetTrash, RestoreTrash, Trash, TrashEmptied, TrashPlace, TrashRestored, TrashedFile,
+    EmptyTrash, GetTrash, RestoreTrash, Trash, TrashEmptied, TrashPosition, TrashRestored, TrashedFile,
 };
 
 /// Files that come back in one call.
@@ -21,14 +21,14 @@ fn of(context: &Context) -> Option<&str> {
     (!context.who.is_operator).then_some(&*context.who.name)
 }
 
-fn place_before(after: Option<TrashPlace>) -> (Timestamp, FileId) {
+fn place_before(after: Option<TrashPosition>) -> (Timestamp, FileId) {
     after.map_or((Timestamp(i64::MAX), FileId(0)), |place| (place.removed, place.file))
 }
 
 /// Where the next page begins, if this one is full.
-fn next(rows: &[TrashRow], limit: usize) -> Option<TrashPlace> {
+fn next(rows: &[TrashRow], limit: usize) -> Option<TrashPosition> {
     let last = rows.last().filter(|_| rows.len() == limit)?;
-    Some(TrashPlace { removed: last.removed, file: last.file })
+    Some(TrashPosition { removed: last.removed, file: last.file })
 }
 
 impl Apply for GetTrash {
@@ -43,7 +43,7 @@ impl Apply for GetTrash {
                 files.push(told(core, row, &node));
             }
         }
-        Ok(Trash { files, next, keep: core.trash.keep, room: core.trash.room })
+        Ok(Trash { files, next, retention: core.trash.retention, max_size: core.trash.max_size })
     }
 }
 
@@ -58,7 +58,7 @@ fn told(core: &Core, row: TrashRow, node: &Node) -> TrashedFile {
         removed,
         remover,
         why,
-        until: removed + core.trash.keep,
+        until: removed + core.trash.retention,
         state: node.state(),
     }
 }
@@ -68,7 +68,7 @@ struct RestoreTarget {
     rows: Vec<TrashRow>,
     /// They were below this directory, which is put in place of it.
     below: Option<FilePath>,
-    next: Option<TrashPlace>,
+    next: Option<TrashPosition>,
 }
 
 impl Apply for RestoreTrash {

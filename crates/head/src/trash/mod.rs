@@ -15,7 +15,7 @@ use crate::{
 };
 use base::{FileId, Millis, ObjectId, Result, Timestamp};
 use tracing::debug;
-use wire::control::{FileCounts, TrashReason, TrashRoom};
+use wire::control::{FileCounts, TrashLimit, TrashReason};
 
 /// Most files in the trash: each costs some hundred bytes of the catalogue. The oldest go first.
 const FILES_MAX: u64 = 1_000_000;
@@ -28,17 +28,17 @@ const VICTIMS_MAX: usize = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrashPolicy {
     /// How long; 0: not at all.
-    pub keep: Millis,
+    pub retention: Millis,
     /// How much of it on disk.
-    pub room: TrashRoom,
+    pub max_size: TrashLimit,
 }
 
 impl TrashPolicy {
     /// Nothing is kept.
-    pub const NONE: Self = Self { keep: Millis(0), room: TrashRoom::Percent(0) };
+    pub const NONE: Self = Self { retention: Millis(0), max_size: TrashLimit::Percent(0) };
 
     fn is_kept(self) -> bool {
-        self.keep > Millis(0)
+        self.retention > Millis(0)
     }
 }
 
@@ -117,7 +117,7 @@ fn give_up_disk(core: &mut Core, file: FileId) -> Result<u64> {
 /// How many of the oldest files are due: `removed` says when each was removed.
 fn due(removed: &[Timestamp], policy: TrashPolicy, files: u64, now: Timestamp) -> usize {
     let too_many = usize::try_from(files.saturating_sub(FILES_MAX)).unwrap_or(usize::MAX);
-    let is_over = |when: &&Timestamp| now - **when >= policy.keep;
+    let is_over = |when: &&Timestamp| now - **when >= policy.retention;
     removed.iter().take_while(is_over).count().max(too_many.min(removed.len()))
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn expire(core: &mut Core, now: Timestamp) -> Result<bool> {
     }
     let spaces = core.store.partition_space()?;
     let total = spaces.values().fold(0u64, |sum, space| sum.saturating_add(space.capacity_bytes()));
-    let mut over = trash_bytes.saturating_sub(freed).saturating_sub(core.trash.room.bytes(total));
+    let mut over = trash_bytes.saturating_sub(freed).saturating_sub(core.trash.max_size.bytes(total));
     let mut gone = count;
     if over > 0 && count < TURN_LEN {
         for file in core.store.oldest_trash_on_disk(TURN_LEN)? {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_due_when_their_time_is_over_or_there_are_too_many() {
-        let policy = TrashPolicy { keep: Millis(100), room: TrashRoom::Percent(10) };
+        let policy = TrashPolicy { retention: Millis(100), max_size: TrashLimit::Percent(10) };
         let removed = [Timestamp(0), Timestamp(50), Timestamp(100)];
         for (files, now, expected) in [
             (3, 99, 0),

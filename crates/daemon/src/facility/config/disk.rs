@@ -6,7 +6,7 @@ use base::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use wire::control::TrashRoom;
+use wire::control::TrashLimit;
 
 /// The disk server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,15 +32,15 @@ pub struct Disk {
 #[serde(deny_unknown_fields, default)]
 pub struct Trash {
     /// How long files can be restored with `bp trash`; `0s`: there is no trash.
-    pub keep: Span,
+    pub retention: Span,
     /// Most disk space of the trash, as a share of all pools or as a size. The oldest files are deleted first, and whenever a
     /// write needs the space.
-    pub room: TrashRoom,
+    pub max_size: TrashLimit,
 }
 
 impl Default for Trash {
     fn default() -> Self {
-        Self { keep: Span(Millis::from_seconds(86_400)), room: TrashRoom::Percent(10) }
+        Self { retention: Span(Millis::from_seconds(86_400)), max_size: TrashLimit::Percent(10) }
     }
 }
 

@@ -290,7 +290,7 @@ pub struct Removed {
     pub bytes: u64,
     /// How long it can be restored; none: it is gone for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<Millis>,
+    pub restorable_for: Option<Millis>,
 }
 
 /// Removes an empty directory.

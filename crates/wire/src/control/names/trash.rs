@@ -32,14 +32,14 @@ impl TrashReason {
 /// The size limit of the trash on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum TrashRoom {
+pub enum TrashLimit {
     /// So many hundredths of what all pools can hold.
     Percent(u8),
     /// So many bytes.
     Bytes(u64),
 }
 
-impl TrashRoom {
+impl TrashLimit {
     /// How many bytes that is where pools can hold `total`.
     #[must_use]
     pub fn bytes(self, total: u64) -> u64 {
@@ -50,7 +50,7 @@ impl TrashRoom {
     }
 }
 
-impl FromStr for TrashRoom {
+impl FromStr for TrashLimit {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
@@ -65,7 +65,7 @@ impl FromStr for TrashRoom {
     }
 }
 
-impl fmt::Display for TrashRoom {
+impl fmt::Display for TrashLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Percent(percent) => write!(f, "{percent}%"),
@@ -74,7 +74,7 @@ impl fmt::Display for TrashRoom {
     }
 }
 
-impl TryFrom<String> for TrashRoom {
+impl TryFrom<String> for TrashLimit {
     type Error = Failure;
 
     fn try_from(text: String) -> Result<Self, Failure> {
@@ -82,15 +82,15 @@ impl TryFrom<String> for TrashRoom {
     }
 }
 
-impl From<TrashRoom> for String {
-    fn from(room: TrashRoom) -> Self {
-        room.to_string()
+impl From<TrashLimit> for String {
+    fn from(limit: TrashLimit) -> Self {
+        limit.to_string()
     }
 }
 
 /// A position in the list of the trash: the time of a removal, and the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrashPlace {
+pub struct TrashPosition {
     /// When.
     pub removed: Timestamp,
     /// Which file.
@@ -131,7 +131,7 @@ pub struct GetTrash {
     pub path: Option<FilePath>,
     /// Only what was removed before this; none for the first page.
     #[serde(default)]
-    pub after: Option<TrashPlace>,
+    pub after: Option<TrashPosition>,
 }
 
 /// A page of the trash.
@@ -141,11 +141,11 @@ pub struct Trash {
     pub files: Vec<TrashedFile>,
     /// Where the next page begins, if there may be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<TrashPlace>,
+    pub next: Option<TrashPosition>,
     /// How long a file is kept; 0: not at all.
-    pub keep: Millis,
+    pub retention: Millis,
     /// The size limit of the trash on disk.
-    pub room: TrashRoom,
+    pub max_size: TrashLimit,
 }
 
 /// Brings back the file that was removed last at a path; if there was none, all that was removed below it, some at a time.
@@ -162,7 +162,7 @@ pub struct RestoreTrash {
     pub to: Option<FilePath>,
     /// The cursor that the previous call returned.
     #[serde(default)]
-    pub after: Option<TrashPlace>,
+    pub after: Option<TrashPosition>,
 }
 
 /// The restored files.
@@ -177,7 +177,7 @@ pub struct TrashRestored {
     pub taken: Vec<FilePath>,
     /// Where the next call goes on, if there may be more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<TrashPlace>,
+    pub next: Option<TrashPosition>,
 }
 
 /// Deletes the files in the trash for good, some at a time.
@@ -204,19 +204,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_a_share_or_a_size() {
-        for (text, room) in [
-            ("10%", TrashRoom::Percent(10)),
-            ("0%", TrashRoom::Percent(0)),
-            ("2GiB", TrashRoom::Bytes(2 << 30)),
+    fn limit_is_a_share_or_a_size() {
+        for (text, limit) in [
+            ("10%", TrashLimit::Percent(10)),
+            ("0%", TrashLimit::Percent(0)),
+            ("2GiB", TrashLimit::Bytes(2 << 30)),
         ] {
-            assert_eq!(text.parse::<TrashRoom>().unwrap(), room);
-            assert_eq!(room.to_string(), text);
+            assert_eq!(text.parse::<TrashLimit>().unwrap(), limit);
+            assert_eq!(limit.to_string(), text);
         }
         for bad in ["101%", "-1%", "%", "much"] {
-            assert!(bad.parse::<TrashRoom>().is_err(), "{bad}");
+            assert!(bad.parse::<TrashLimit>().is_err(), "{bad}");
         }
-        assert_eq!(TrashRoom::Percent(10).bytes(1000), 100);
-        assert_eq!(TrashRoom::Bytes(7).bytes(1000), 7);
+        assert_eq!(TrashLimit::Percent(10).bytes(1000), 100);
+        assert_eq!(TrashLimit::Bytes(7).bytes(1000), 7);
     }
 }
