@@ -24,7 +24,8 @@ need-test:
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file' \
 		tgtd=tgt '/usr/lib/*/libiscsi.so.7=libiscsi7' \
-		smbd=samba smbclient=smbclient ganesha.nfsd=nfs-ganesha '/usr/lib/*/ganesha/libfsalvfs.so=nfs-ganesha-vfs' nfs-cp=libnfs-utils
+		smbd=samba smbclient=smbclient ganesha.nfsd=nfs-ganesha '/usr/lib/*/ganesha/libfsalvfs.so=nfs-ganesha-vfs' nfs-cp=libnfs-utils \
+		fio=fio dbench=dbench rsync=rsync git=git sqlite3=sqlite3
 	@scripts/need-tool pjdfstest=0.2.2 fsx=0.3.2
 
 .PHONY: build

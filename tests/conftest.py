@@ -32,8 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Give each process that runs tests a mount namespace of its own, as root.
 
-    A mount lasts as long as any namespace has it. Tests that run beside each other make namespaces, which would keep the
-    mounts of the others.
+    A mount lasts as long as any namespace has it. Tests that run beside each other make namespaces, which would keep
+    the mounts of the others.
     """
     if os.geteuid() != 0:
         return

@@ -473,21 +473,6 @@ def test_doors_read_what_mounts_write_and_the_other_way_round(
 # Mounting
 
 
-def test_programs_of_other_people_work(both: tuple[Path, Path]) -> None:
-    need("git", "tar")
-    here, there = both
-    identity = {f"GIT_{who}_{what}": "x@y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    run("git", "init", "-q", here / "origin")
-    (here / "origin" / "file").write_text("text")
-    run("git", "-C", here / "origin", "add", "file")
-    run("git", "-C", here / "origin", "-c", "commit.gpgsign=false", "commit", "-qm", "one", env=identity)
-    run("git", "clone", "-q", there / "origin", there / "clone")
-    assert (here / "clone" / "file").read_text() == "text"
-    run("git", "-C", here / "clone", "fsck", "--strict")
-    run("cp", "-r", here / "clone", here / "copy")
-    run("diff", "-r", here / "clone", there / "copy")
-
-
 def test_a_part_is_mounted_and_unmounted(shared: Facility, both: tuple[Path, Path], tmp_path: Path) -> None:
     here, _ = both
     (here / "deep").mkdir()
