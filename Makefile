@@ -139,6 +139,12 @@ bench-share: build ## Measures mounts beside the local file system and GlusterFS
 	@scripts/venv demo
 	.venv/bin/python -m bench.share $(SHARE)
 
+.PHONY: bench-replay
+bench-replay: need ## Replays a trace of jobs (TRACE=file.swf.gz) beside first-come order and classic fair share.
+	@$(STEP) "replay" cargo build --release --locked --package sim --bin replay
+	@scripts/venv demo
+	.venv/bin/python -m bench.replay $(TRACE)
+
 .PHONY: lint
 lint: need ## Formats checked, lints and types as errors, licences.
 	@$(STEP) "rustfmt" cargo fmt --all --check

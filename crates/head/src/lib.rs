@@ -27,6 +27,7 @@ mod trash;
 pub(crate) mod waiters;
 mod waits;
 
+pub use batch::{Replay, ReplayedJob};
 pub use executor::{
     apply::{Apply, Context, Principal, Topic},
     core::{Core, HeadConfig},

@@ -9,7 +9,8 @@ use head::Principal;
 use sim::World;
 use support::{WORKER, path, put, refusal, take_in, user, world};
 use wire::control::{
-    DrainWorker, GetStatus, JobOrders, JobSpec, JobUsers, NextJob, RegisterWorker, Role, Submit, WorkerLoad,
+    DrainWorker, GetStatus, JobOrders, JobSpec, JobUsers, Jobs, NextJob, RegisterWorker, Role, Submit,
+    WaitCause, WorkerLoad,
 };
 
 const OTHER: &str = "c1-worker1";
@@ -96,6 +97,21 @@ fn a_job_goes_only_where_its_labels_are() {
     ask(&mut world, OTHER, 64_000_000);
     assert!(ask(&mut world, WORKER, 0).is_empty());
     assert_eq!(ask(&mut world, OTHER, 64_000_000), [wide]);
+}
+
+#[test]
+fn a_job_whose_labels_nobody_has_says_which_worker_comes_nearest() {
+    let mut world = with_other();
+    let why = |world: &mut World, job| {
+        let jobs = world.user(Jobs { ids: vec![job], ..Jobs::default() }).unwrap().jobs;
+        (jobs[0].waits_for, jobs[0].reason.clone().unwrap())
+    };
+    let job = submit(&mut world, &["x86_64", "gpu", "ssd"]);
+    let (cause, words) = why(&mut world, job);
+    assert_eq!(cause, Some(WaitCause::NoWorker));
+    assert!(words.contains("x86_64, gpu, ssd") && words.contains("c1-worker1, which lacks ssd;"), "{words}");
+    let job = submit(&mut world, &["gpu"]);
+    assert_eq!(why(&mut world, job).0, Some(WaitCause::Priority), "one has them all");
 }
 
 #[test]

@@ -6,11 +6,13 @@
 //! real catalogue; disks, tapes and workers are models that keep what a crash would leave behind. [`World::check`] compares
 //! what users were told with what the services have. A failure prints its seed, and that seed becomes a test.
 //!
-//! **Start reading** with [`World`]; [`year`] is a year of pools on many servers.
+//! **Start reading** with [`World`]; [`year`] is a year of pools on many servers, [`replay`] sends traces through
+//! the scheduler.
 
 mod batch;
 mod check;
 mod disk;
+pub mod replay;
 mod tape;
 mod users;
 mod world;

@@ -6,12 +6,31 @@
 
 use crate::store::{FairShare, Member, ShareAccount};
 use base::{Millis, Timestamp};
-#[cfg(test)]
 use std::cmp::Ordering;
 
 /// How urgent somebody is: usage for the share, then slots in use for the share. The lowest goes first.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Rank(f64, f64);
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0).then_with(|| self.1.total_cmp(&other.1))
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rank {}
 
 /// How urgent a group is, or a user in it.
 fn rank_of(account: ShareAccount, now: Timestamp, half_life: Millis) -> Rank {
@@ -34,11 +53,7 @@ impl FairShare {
         now: Timestamp,
     ) -> Option<&'a Member> {
         let ranked = waiting.into_iter().map(|member| (self.rank(member, now), member));
-        let is_lower =
-            |one: &(Rank, Rank), other: &(Rank, Rank)| one.partial_cmp(other).is_some_and(Ordering::is_lt);
-        ranked
-            .reduce(|best, next| if is_lower(&next.0, &best.0) { next } else { best })
-            .map(|(_, member)| member)
+        ranked.min_by_key(|(rank, _)| *rank).map(|(_, member)| member)
     }
 }
 

@@ -201,6 +201,6 @@ pub(super) fn pass<'a>(
     held_back: &'a BTreeSet<JobId>,
     context_now: base::Timestamp,
 ) -> Result<Pass<'a>> {
-    let fair = (*core.store.fair_share()?).clone();
+    let fair = core.store.fair_share()?;
     Ok(Pass { active, queues, fair, held_back, now: context_now })
 }

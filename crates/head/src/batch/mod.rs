@@ -11,6 +11,7 @@ mod plan;
 mod queues;
 mod ready;
 mod refusals;
+mod replay;
 mod retry;
 mod room;
 mod routes;
@@ -24,6 +25,7 @@ pub(crate) use list::without_environment;
 pub(crate) use output::Outputs;
 pub(crate) use ready::look_at_times;
 pub(crate) use refusals::Refusals;
+pub use replay::{Replay, ReplayedJob};
 pub(crate) use room::host_removed;
 pub(crate) use waits::{Scene, why};
 

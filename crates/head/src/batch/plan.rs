@@ -1,15 +1,19 @@
 //! Which queued jobs a worker starts, as a pure function.
 //!
 //! The order: the priority of the queue, then that of the job, then fair share says whose turn it is, then the oldest goes. A pass looks
-//! at the first job of each line ([`ActiveJobs`]), so that it costs as much as there are owners who wait, not jobs.
+//! at the first job of each line ([`ActiveJobs`]) once, and then takes one job after the other from an index of them ([`Order`]): it
+//! costs as much as there are owners who wait, not jobs, and each job that starts costs the logarithm of that.
 
-use super::{fair_share::Rank, refusals::Submitter, windows::is_open};
-use crate::store::{ActiveJobs, FairShare, Line, Member, QueueRow, QueueTable, Wish};
+mod order;
+
+use self::order::{Cursor, Next, OpenLine, Order};
+use super::{refusals::Submitter, windows::is_open};
+use crate::store::{ActiveJobs, FairShare, Line, Member, QueueRow, QueueTable, Running, Wish};
 use base::{JobId, Timestamp};
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    iter::Peekable,
+    sync::Arc,
 };
 use wire::control::{JobUsers, QueueKind};
 
@@ -48,10 +52,11 @@ pub(crate) fn has_labels(wish: &str, worker: &str, labels: &[String]) -> bool {
         .all(|wanted| wanted == worker || labels.iter().any(|label| label == wanted))
 }
 
-/// How many more jobs may start, by what bounds them.
+/// How many jobs run, by what bounds them: those of the store, which counts them, and those that a pass has chosen.
 #[derive(Debug, Default)]
 pub(crate) struct Limits<'a> {
     run_limit: Option<u32>,
+    running: Option<&'a Running>,
     all: u32,
     queues: BTreeMap<&'a str, u32>,
     users: BTreeMap<(&'a str, &'a str), u32>,
@@ -74,11 +79,7 @@ pub(crate) enum Limited {
 impl<'a> Limits<'a> {
     /// What runs now.
     pub(crate) fn of(active: &'a ActiveJobs, run_limit: Option<u32>) -> Self {
-        let mut limits = Self { run_limit, ..Self::default() };
-        for job in active.running() {
-            limits.take(&job.queue, &job.member.user, &job.wish);
-        }
-        limits
+        Self { run_limit, running: Some(active.counts_running()), ..Self::default() }
     }
 
     fn take(&mut self, queue: &'a str, user: &'a str, wish: &Wish) {
@@ -97,47 +98,29 @@ impl<'a> Limits<'a> {
         user: &str,
         (wish, cap): (&Wish, Option<u32>),
     ) -> Option<Limited> {
-        let name = queue.name.as_str();
-        let reached = |limit: Option<u32>, running: Option<&u32>| {
-            limit.filter(|limit| running.copied().unwrap_or(0) >= *limit)
+        let (name, settings) = (queue.name.as_str(), &queue.settings);
+        let ran =
+            |count: fn(&Running, &str, &str) -> u32| self.running.map_or(0, |all| count(all, name, user));
+        let chosen = |count: Option<&u32>| count.copied().unwrap_or(0);
+        let reached = |limit: &u32, running: u32| running >= *limit;
+        let array = || {
+            let array = wish.array?;
+            let ran = self.running.map_or(0, |all| all.of_array(array));
+            cap.filter(|cap| reached(cap, ran + chosen(self.arrays.get(&array))))
         };
-        let array = wish.array.and_then(|array| self.arrays.get(&array));
-        reached(self.run_limit, Some(&self.all))
+        self.run_limit
+            .filter(|limit| reached(limit, ran(|all, _, _| all.all()) + self.all))
             .map(Limited::Facility)
-            .or_else(|| reached(queue.settings.run_limit, self.queues.get(name)).map(Limited::Queue))
             .or_else(|| {
-                reached(queue.settings.user_run_limit, self.users.get(&(name, user))).map(Limited::User)
+                let of_queue = || ran(|all, queue, _| all.of_queue(queue)) + chosen(self.queues.get(name));
+                settings.run_limit.filter(|limit| reached(limit, of_queue())).map(Limited::Queue)
             })
-            .or_else(|| reached(cap, array).map(Limited::Array))
+            .or_else(|| {
+                let of_user = || ran(Running::of_user) + chosen(self.users.get(&(name, user)));
+                settings.user_run_limit.filter(|limit| reached(limit, of_user())).map(Limited::User)
+            })
+            .or_else(|| array().map(Limited::Array))
     }
-}
-
-/// What is left of a line.
-type OpenLine<'a> = Peekable<Box<dyn Iterator<Item = &'a (Reverse<i32>, JobId)> + 'a>>;
-/// What decides which job goes next: the lowest.
-type Key = (Reverse<i32>, (Rank, Rank), JobId);
-
-/// A line that may give the next job.
-struct Cursor<'a> {
-    queue: &'a QueueRow,
-    wish: &'a Wish,
-    line: OpenLine<'a>,
-}
-
-/// An owner who waits, with their lines.
-struct Waiting<'a> {
-    member: &'a Member,
-    rank: (Rank, Rank),
-    lines: Vec<Cursor<'a>>,
-}
-
-/// The job that goes next.
-struct Next<'a> {
-    at: (usize, usize),
-    id: JobId,
-    queue: &'a QueueRow,
-    wish: &'a Wish,
-    member: &'a Member,
 }
 
 /// What a pass looks at.
@@ -145,7 +128,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) active: &'a ActiveJobs,
     pub(crate) queues: &'a QueueTable,
     /// Usage, as it is and as it would be with the jobs that were chosen.
-    pub(crate) fair: FairShare,
+    pub(crate) fair: Arc<FairShare>,
     /// Jobs whose inputs cannot be read at the moment.
     pub(crate) held_back: &'a BTreeSet<JobId>,
     pub(crate) now: Timestamp,
@@ -161,27 +144,19 @@ impl<'a> Pass<'a> {
         tiers
     }
 
-    /// Owners who wait in these queues, with the lines that `takes` accepts.
-    fn waiting(
-        &self,
-        queues: &[&'a QueueRow],
-        takes: &dyn Fn(&QueueRow, &Member, &Wish) -> bool,
-    ) -> Vec<Waiting<'a>> {
-        let mut lines: BTreeMap<&'a Member, Vec<Cursor<'a>>> = BTreeMap::new();
+    /// The lines of these queues that `takes` accepts, in the order in which they go.
+    fn order(&self, queues: &[&'a QueueRow], takes: &dyn Fn(&QueueRow, &Member, &Wish) -> bool) -> Order<'a> {
+        let mut order = Order::default();
         for queue in queues {
             for (member, wishes) in self.active.lines(&queue.name).into_iter().flatten() {
                 for (wish, line) in wishes.iter().filter(|(wish, _)| takes(queue, member, wish)) {
-                    let line = self.open(line);
-                    lines.entry(member).or_default().push(Cursor { queue, wish, line });
+                    let rank = |member: &Member| self.fair.rank(member, self.now);
+                    order.add(member, Cursor { queue, wish, line: self.open(line) }, rank);
                 }
             }
         }
-        let ranked = lines.into_iter().map(|(member, lines)| Waiting {
-            member,
-            rank: self.fair.rank(member, self.now),
-            lines,
-        });
-        ranked.collect()
+        order.begin();
+        order
     }
 
     fn open(&self, line: &'a Line) -> OpenLine<'a> {
@@ -195,35 +170,18 @@ impl<'a> Pass<'a> {
     }
 
     /// The job that goes next of those that no limit keeps.
-    fn next(&self, waiting: &mut [Waiting<'a>], limits: &Limits<'_>) -> Option<Next<'a>> {
-        let mut best: Option<(Key, Next<'a>)> = None;
-        for (at, owner) in waiting.iter_mut().enumerate() {
-            let (rank, member) = (owner.rank, owner.member);
-            for (line_at, line) in owner.lines.iter_mut().enumerate() {
-                let Some((priority, id)) = line.line.peek().copied().copied() else { continue };
-                let key = (priority, rank, id);
-                if best.as_ref().is_some_and(|(other, _)| compare(&key, other) != Ordering::Less) {
-                    continue;
-                }
-                let cap = line.wish.array.and_then(|array| self.active.cap(array));
-                if limits.limit(line.queue, &member.user, (line.wish, cap)).is_some() {
-                    continue;
-                }
-                let (queue, wish) = (line.queue, line.wish);
-                best = Some((key, Next { at: (at, line_at), id, queue, wish, member }));
-            }
-        }
-        best.map(|(_, next)| next)
+    fn next(&self, order: &mut Order<'a>, limits: &Limits<'_>) -> Option<Next<'a>> {
+        order.next(|queue, member, wish| {
+            let cap = wish.array.and_then(|array| self.active.cap(array));
+            limits.limit(queue, &member.user, (wish, cap)).is_none()
+        })
     }
 
     /// The job that was chosen is gone, and its owner has used more.
-    fn take(&mut self, next: &Next<'a>, waiting: &mut [Waiting<'a>], limits: &mut Limits<'a>) {
-        waiting[next.at.0].lines[next.at.1].line.next();
+    fn take(&mut self, next: &Next<'a>, order: &mut Order<'a>, limits: &mut Limits<'a>) {
         limits.take(&next.queue.name, &next.member.user, next.wish);
-        self.fair.change(next.member, next.wish.cpus.into(), self.now);
-        for other in waiting.iter_mut().filter(|other| other.member.group == next.member.group) {
-            other.rank = self.fair.rank(other.member, self.now);
-        }
+        Arc::make_mut(&mut self.fair).change(next.member, next.wish.cpus.into(), self.now);
+        order.take(next, self.fair.rank(next.member, self.now));
     }
 
     /// Chooses jobs to start now, in order, of the lines that `takes` accepts for a worker.
@@ -234,8 +192,9 @@ impl<'a> Pass<'a> {
         mut slots: Slots,
         takes: &dyn Fn(&QueueRow, &Member, &Wish) -> bool,
     ) -> Vec<JobId> {
+        let whole = slots;
         let takes = |queue: &QueueRow, member: &Member, wish: &Wish| {
-            slots.can_hold(wish) && takes(queue, member, wish)
+            whole.can_hold(wish) && takes(queue, member, wish)
         };
         let tiers = self.tiers();
         let mut limits = Limits::of(self.active, self.queues.run_limit);
@@ -243,15 +202,15 @@ impl<'a> Pass<'a> {
         if slots.cpus_free == 0 {
             return chosen;
         }
-        let lines: Vec<_> = tiers.values().map(|queues| self.waiting(queues, &takes)).collect();
-        for mut waiting in lines {
-            while let Some(next) = self.next(&mut waiting, &limits) {
+        for queues in tiers.values() {
+            let mut order = self.order(queues, &takes);
+            while let Some(next) = self.next(&mut order, &limits) {
                 if !slots.has_room(next.wish) {
                     return chosen;
                 }
                 slots.cpus_free -= next.wish.cpus;
                 slots.memory_free -= next.wish.memory;
-                self.take(&next, &mut waiting, &mut limits);
+                self.take(&next, &mut order, &mut limits);
                 chosen.push(next.id);
             }
         }
@@ -262,15 +221,15 @@ impl<'a> Pass<'a> {
     pub(crate) fn ahead_of(mut self, job: JobId, most: usize) -> usize {
         let mut limits = Limits::default();
         let (mut ahead, tiers) = (0, self.tiers());
-        let lines: Vec<_> = tiers.values().map(|queues| self.waiting(queues, &|_, _, _| true)).collect();
-        for mut waiting in lines {
+        for queues in tiers.values() {
+            let mut order = self.order(queues, &|_, _, _| true);
             while ahead < most {
                 // Nothing bounds it: what runs now will have ended.
-                let Some(next) = self.next(&mut waiting, &Limits::default()) else { break };
+                let Some(next) = self.next(&mut order, &Limits::default()) else { break };
                 if next.id == job {
                     return ahead;
                 }
-                self.take(&next, &mut waiting, &mut limits);
+                self.take(&next, &mut order, &mut limits);
                 ahead += 1;
             }
         }
@@ -281,14 +240,6 @@ impl<'a> Pass<'a> {
 /// Whether a queue starts jobs at this time.
 pub(crate) fn runs_now(queue: &QueueRow, now: Timestamp) -> bool {
     queue.is_started && queue.settings.kind == QueueKind::Batch && is_open(&queue.settings.windows, now)
-}
-
-/// Ranks are numbers that are never NaN: what cannot be compared is equal.
-fn compare(one: &Key, other: &Key) -> Ordering {
-    one.0
-        .cmp(&other.0)
-        .then_with(|| one.1.partial_cmp(&other.1).unwrap_or(Ordering::Equal))
-        .then_with(|| one.2.cmp(&other.2))
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use super::{
     is_available,
-    plan::{Limited, Limits},
+    plan::{Limited, Limits, has_labels},
     ready::{Obstacle, obstacle},
-    refusals, running, waiting_files,
+    refusals,
+    routes::{labels_of, serves},
+    running, waiting_files,
 };
 use crate::{
     Core,
@@ -112,6 +114,9 @@ fn queued(core: &Core, job: &JobRow, scene: &Scene<'_>, now: Timestamp) -> Resul
     if let Some(refused) = refusals::nobody_runs(core, &job.into(), now)? {
         return Ok((WaitCause::NoWorker, refused.what));
     }
+    if let Some(words) = missing_labels(core, job, queue)? {
+        return Ok((WaitCause::NoWorker, words));
+    }
     if core.live.jobs_held_back.contains(&job.id) {
         let words = waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?;
         return Ok((WaitCause::Inputs, words));
@@ -132,6 +137,45 @@ fn queued(core: &Core, job: &JobRow, scene: &Scene<'_>, now: Timestamp) -> Resul
     let has_room = scene.free_max.is_some_and(|free| free >= wish.cpus);
     let cause = if has_room { WaitCause::Priority } else { WaitCause::Resources };
     Ok((cause, format!("waits for {} of the CPU slots; {}", wish.cpus, scene.slots)))
+}
+
+/// What the workers of a queue lack that a job asks for; `None` if one has it all. Workers that are away count: they come back.
+fn missing_labels(core: &Core, job: &JobRow, queue: Option<&QueueRow>) -> Result<Option<String>> {
+    let wanted = &job.spec.constraints;
+    let is_bound = queue.is_some_and(|queue| !queue.settings.workers.is_empty());
+    if wanted.is_empty() && !is_bound {
+        return Ok(None);
+    }
+    let mut nearest: Option<(Vec<&str>, String)> = None;
+    let workers = core.store.workers()?;
+    if workers.is_empty() {
+        return Ok(None);
+    }
+    for worker in workers {
+        let labels = labels_of(core, &worker)?;
+        if !queue.is_none_or(|queue| serves(queue, &worker.name, &labels)) {
+            continue;
+        }
+        let lacks: Vec<&str> = wanted
+            .iter()
+            .map(|label| &**label)
+            .filter(|label| !has_labels(label, &worker.name, &labels))
+            .collect();
+        if lacks.is_empty() {
+            return Ok(None);
+        }
+        if nearest.as_ref().is_none_or(|(least, _)| lacks.len() < least.len()) {
+            nearest = Some((lacks, worker.name));
+        }
+    }
+    Ok(Some(match nearest {
+        Some((lacks, worker)) => format!(
+            "no worker has all labels that it asks for ({}); the nearest is {worker}, which lacks {}",
+            wanted.join(", "),
+            lacks.join(", ")
+        ),
+        None => format!("no worker serves queue {}: `bp queue set {0} --workers` names them", job.queue),
+    }))
 }
 
 /// Why a queue starts nothing.

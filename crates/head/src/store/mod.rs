@@ -25,8 +25,6 @@ use group::Depth;
 pub(crate) use leases::PutOff;
 use query::{document, json, maybe_document, word};
 pub use rows::facility::catalogue::Catalogue;
-#[cfg(test)]
-pub(crate) use rows::jobs::ActiveJob;
 pub(crate) use rows::{
     account::{
         accounts::Charge,
@@ -36,8 +34,8 @@ pub(crate) use rows::{
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
     fair_share::{FairShare, Member, ShareAccount},
     jobs::{
-        ActiveJobs, DependencyRow, DependencyState, JobFileRole, JobOwner, JobRow, Line, NewJobs, QueueRow,
-        QueueTable, Wish, WorkerRow,
+        ActiveJob, ActiveJobs, DependencyRow, DependencyState, JobFileRole, JobOwner, JobRow, Line, NewJobs,
+        QueueRow, QueueTable, Running, Wish, WorkerRow,
     },
     namespace::{
         adoptions::AdoptionRow,

@@ -6,19 +6,19 @@ mod dependencies;
 mod insert;
 mod list;
 mod queues;
+mod running;
 
 use crate::{
     store::{Store, StoreResult, document, engine::Row, json, maybe_document, word},
     waiters::Awaited,
 };
 pub(in crate::store) use active::ActiveCell;
-#[cfg(test)]
-pub(crate) use active::ActiveJob;
-pub(crate) use active::{ActiveJobs, Line, QueueCounts, Wish};
+pub(crate) use active::{ActiveJob, ActiveJobs, Line, QueueCounts, Wish};
 use base::{FileId, JobId, Millis, Timestamp};
 pub(crate) use dependencies::{DependencyRow, DependencyState};
 pub(crate) use insert::NewJobs;
 pub(crate) use queues::{QueueRow, QueueTable};
+pub(crate) use running::Running;
 use wire::control::{
     ArrayElement, HoldKind, JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage,
 };

@@ -4,7 +4,7 @@
 //! are. A job that waits costs 16 bytes there, and nothing while nothing changes. What a call that is refused changed is changed back;
 //! the whole is read anew only after a group was given up.
 
-use super::JobRow;
+use super::{JobRow, running::Running};
 use crate::store::{Member, Store, StoreResult, engine::Row, word};
 use base::JobId;
 use std::{
@@ -84,6 +84,8 @@ impl QueueCounts {
 pub(crate) struct ActiveJobs {
     waiting: BTreeMap<String, Lines>,
     running: BTreeMap<JobId, ActiveJob>,
+    /// How many of them run, by what bounds that.
+    counts_running: Running,
     counts: BTreeMap<String, QueueCounts>,
     /// Bounds of arrays that have one.
     caps: BTreeMap<JobId, u32>,
@@ -103,6 +105,11 @@ impl ActiveJobs {
     /// Slots that a job holds.
     pub(crate) fn slots_of(&self, job: JobId) -> u32 {
         self.running.get(&job).map_or(0, |job| job.wish.cpus)
+    }
+
+    /// How many run, by what bounds that.
+    pub(crate) fn counts_running(&self) -> &Running {
+        &self.counts_running
     }
 
     /// Jobs of each queue that has some.
@@ -136,6 +143,7 @@ impl ActiveJobs {
                 line.extend(ids.map(|id| (Reverse(job.priority), id)));
             }
             JobState::Running => {
+                self.counts_running.add(job, count as u32);
                 self.running.extend(ids.map(|id| (id, ActiveJob { id, ..job.clone() })));
             }
             _ => {}
@@ -153,7 +161,10 @@ impl ActiveJobs {
         let ids = (job.id.0..job.id.0 + count).map(JobId);
         match job.state {
             JobState::Queued => self.remove_waiting(job, ids),
-            JobState::Running => ids.for_each(|id| drop(self.running.remove(&id))),
+            JobState::Running => {
+                self.counts_running.remove(job, count as u32);
+                ids.for_each(|id| drop(self.running.remove(&id)));
+            }
             _ => {}
         }
     }
