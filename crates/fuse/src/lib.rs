@@ -39,6 +39,7 @@ mod pool;
 mod ranges;
 mod returns;
 mod session;
+mod unmount;
 mod writeback;
 
 use base::{Failure, FilePath, Result};
@@ -46,10 +47,11 @@ use client::{Control, Stop, xrd};
 use kernel::device::{self, Access, Device};
 use mount::Mount;
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     thread,
 };
+pub use unmount::unmount;
 
 /// Requests that are worked on at a time. Each may wait for a grant; while one is returned, those of the kernel itself must find a
 /// thread.
@@ -165,11 +167,6 @@ impl Mounted {
         self.mount.end();
         tracing::info!("unmounted");
     }
-}
-
-/// Unmounts a directory; its process returns what it holds and ends. `is_lazy`: also if programs have files open there.
-pub fn unmount(directory: &Path, is_lazy: bool) -> Result<()> {
-    device::unmount(directory, is_lazy)
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {

@@ -14,7 +14,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    fuse::unmount(&args.directory, args.lazy)?;
-    context.output.news(format!("{} is unmounted", args.directory.display()))?;
+    let left = fuse::unmount(&args.directory, args.lazy)?;
+    let directory = args.directory.display();
+    context.output.news(match left {
+        None => format!("{directory} is unmounted"),
+        Some(pid) => format!(
+            "{directory} is unmounted; process {pid}, which served it, has not ended: another mount namespace has the \
+             directory, too, or the facility does not answer"
+        ),
+    })?;
     Ok(0)
 }
