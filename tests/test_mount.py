@@ -484,12 +484,12 @@ def test_a_part_is_mounted_and_unmounted(shared: Facility, both: tuple[Path, Pat
     (place / "file").write_text("text")
     with (place / "file").open():
         assert "--lazy" in shared.bp_fails("umount", place).err
-    others = [mount["where"] for mount in shared.bp_json("lease")["mounts"]]
+    others = [mount["host"] for mount in shared.bp_json("lease")["mounts"]]
     shared.bp("umount", place)
     assert not os.path.ismount(place)
     # The command waits for it.
     assert "unmounted" in log.read_text()
-    left = [mount["where"] for mount in shared.bp_json("lease")["mounts"]]
+    left = [mount["host"] for mount in shared.bp_json("lease")["mounts"]]
     assert left == [where for where in others if str(place) not in where]
     assert (here / "file").read_text() == "text"
     assert "nothing is mounted" in shared.bp_fails("umount", place).err

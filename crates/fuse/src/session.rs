@@ -102,6 +102,8 @@ pub(crate) fn keep(mount: &Arc<Mount>) {
                     work(mount, call.client, recall);
                 }
             }
+            // The mount itself ended it.
+            Err(_) if mount.head.stop().is_set() => break,
             Err(failure) if is_session_gone(&failure, call.client) => {
                 if let Err(failure) = mount.head.begin_anew(call.client) {
                     tracing::warn!(%failure, "no new session can be begun");
