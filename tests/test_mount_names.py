@@ -143,6 +143,19 @@ def test_names_of_any_bytes_come_back(shared: Facility, both: tuple[Path, Path])
     assert "\uf7fd" in shared.bp("ls", f"/{here.name}").out
 
 
+def test_forty_links_are_followed_and_no_more(both: tuple[Path, Path]) -> None:
+    here, there = both
+    (here / "0").write_text("text")
+    for level in range(1, 42):
+        (here / str(level)).symlink_to(str(level - 1))
+    assert (there / "40").read_text() == "text"
+    assert refused((there / "41").read_text, errno.ELOOP)
+    (here / "0").unlink()
+    (here / "0").symlink_to("40")
+    assert refused((there / "1").read_text, errno.ELOOP)
+    assert (there / "0").readlink() == Path("40")
+
+
 # Rights of each user
 
 

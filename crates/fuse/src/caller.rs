@@ -8,9 +8,12 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 use wire::control::ActsFor;
 
+/// How long a head may be silent before threads that end do not wait for it: it may just be starting again.
+const EXIT_PATIENCE: Duration = Duration::from_secs(10);
 /// Something is being done: an answer comes when it is.
 const BUSY: u8 = 0;
 /// It waits for somebody else, and nothing was done: it may be given up.
@@ -24,6 +27,8 @@ pub(crate) struct Caller {
     /// The number of the request.
     pub(crate) unique: u64,
     pid: u32,
+    /// Since when the head is silent.
+    silence: Arc<Silence>,
     /// Whose rights it has, if that is not those of whoever mounted.
     identity: Option<Arc<Identity>>,
     /// A signal that does not kill ends the wait, too: so it is with locks. The head is told first, so that it does not set the lock
@@ -76,8 +81,14 @@ fn groups(status: &str) -> Vec<u32> {
 
 impl Caller {
     pub(crate) fn new(unique: u64, pid: u32, is_light_sleeper: bool) -> Self {
+        let silence = Arc::default();
         let (state, is_woken, wait) = (AtomicU8::new(BUSY), AtomicBool::new(false), AtomicU64::new(0));
-        Self { unique, pid, identity: None, is_light_sleeper, wait, state, is_woken }
+        Self { unique, pid, silence, identity: None, is_light_sleeper, wait, state, is_woken }
+    }
+
+    /// The same, that knows of the silence of the head.
+    pub(crate) fn with_silence(self, silence: &Arc<Silence>) -> Self {
+        Self { silence: Arc::clone(silence), ..self }
     }
 
     /// The same, with rights of its own.
@@ -92,7 +103,8 @@ impl Caller {
 
     /// The same program, which waits for something that only its end ends.
     pub(crate) fn until_killed(&self) -> Self {
-        Self { identity: self.identity.clone(), ..Self::new(self.unique, self.pid, false) }
+        let (identity, silence) = (self.identity.clone(), Arc::clone(&self.silence));
+        Self { silence, identity, ..Self::new(self.unique, self.pid, false) }
     }
 
     /// The thread that waits; 0: nobody's.
@@ -133,6 +145,11 @@ impl Caller {
         is_dying && self.step(WAITING, GIVEN_UP)
     }
 
+    /// It does not wait for the rest of what is done for it. Yields whether the answer that it was interrupted is to be sent now.
+    pub(crate) fn give_up(&self) -> bool {
+        self.step(BUSY, GIVEN_UP)
+    }
+
     /// Whether an answer is still awaited.
     pub(crate) fn is_there(&self) -> bool {
         self.state.load(Ordering::SeqCst) != GIVEN_UP
@@ -142,10 +159,50 @@ impl Caller {
         self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Whether the thread is being killed. Programs do not expect other signals to interrupt a `stat`.
+    /// Whether the thread is being killed. Programs do not expect other signals to interrupt a `stat`. A thread that ends, for whatever
+    /// reason, closes its files, and the kernel drops all signals for it: it cannot be killed any more. So it gives up by itself what
+    /// the head has been silent about for long; what it has written stays here, and is committed later.
     pub(crate) fn is_dying(&self) -> bool {
-        self.pid != 0 && is_killed(&std::fs::read_to_string(format!("/proc/{}/status", self.pid)))
+        let pid = self.pid;
+        pid != 0
+            && (is_killed(&std::fs::read_to_string(format!("/proc/{pid}/status")))
+                || self.silence.is_long() && is_exiting(&std::fs::read(format!("/proc/{pid}/stat"))))
     }
+}
+
+/// Since when the head does not answer.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    since: Mutex<Option<Instant>>,
+}
+
+impl Silence {
+    /// It did not answer, or did. Yields whether that is new.
+    pub(crate) fn set(&self, is_silent: bool) -> bool {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = since.is_some() != is_silent;
+        if is_new {
+            *since = is_silent.then(Instant::now);
+        }
+        is_new
+    }
+
+    /// Whether it lasts longer than a head needs to start.
+    fn is_long(&self) -> bool {
+        let since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() > EXIT_PATIENCE)
+    }
+}
+
+/// Whether `/proc/PID/stat` says that the thread ends: `PF_EXITING` among its flags.
+fn is_exiting(stat: &std::io::Result<Vec<u8>>) -> bool {
+    const PF_EXITING: u32 = 0x4;
+    let Ok(stat) = stat else { return true };
+    // The name may hold anything. The flags are the ninth field, and the third is the first behind it.
+    let behind = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 1..));
+    let text = std::str::from_utf8(behind.unwrap_or_default()).unwrap_or_default();
+    let flags = text.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 /// Whether SIGKILL is pending; every signal that ends a process becomes one.
@@ -213,6 +270,26 @@ mod tests {
         assert!(caller.waiting(|| caller.waiting(|| Ok(7))).is_ok_and(|value| value == 7));
         assert!(caller.waiting(|| Ok(caller.interrupt())).is_ok_and(|is_given_up| !is_given_up));
         assert!(caller.is_there() && caller.waiting(|| Ok(7)).is_err());
+    }
+
+    #[test]
+    fn a_thread_that_ends_is_seen_by_its_flags() {
+        let stat = |flags: u32| {
+            Ok(format!("7 (a) 4 b) S 1 7 7 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 99").into_bytes())
+        };
+        assert!(is_exiting(&stat(0x40_0104)) && !is_exiting(&stat(0x40_0100)));
+        assert!(is_exiting(&Err(std::io::ErrorKind::NotFound.into())), "it is gone");
+        assert!(!is_exiting(&Ok(b"7 (a".to_vec())) && !is_exiting(&Ok(Vec::new())));
+        assert!(!is_exiting(&std::fs::read("/proc/self/stat")));
+    }
+
+    #[test]
+    fn a_head_that_was_silent_for_a_moment_is_waited_for() {
+        let silence = Silence::default();
+        assert!(silence.set(true) && !silence.set(true) && !silence.is_long());
+        *silence.since.lock().unwrap() = Instant::now().checked_sub(EXIT_PATIENCE * 2);
+        assert!(silence.is_long() && !silence.set(true) && silence.is_long(), "it still is");
+        assert!(silence.set(false) && !silence.set(false) && !silence.is_long());
     }
 
     #[test]

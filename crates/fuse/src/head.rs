@@ -1,13 +1,16 @@
 //! Calls to the head, with the patience that a mount has.
 
-use crate::{caller::Caller, errno::Refusal};
+use crate::{
+    caller::{Caller, Silence},
+    errno::Refusal,
+};
 use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use client::{Control, Stop};
 use rustix::{io::Errno, time::ClockId};
 use share::{ClientId, Incarnation};
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
@@ -35,6 +38,7 @@ pub(crate) struct Head {
     renewed: AtomicI64,
     lease: AtomicI64,
     /// One line says that the head does not answer, and one that it does again.
+    silence: Arc<Silence>,
     is_silent: AtomicBool,
     /// Held while a session begins, so that there is one.
     beginning: Mutex<()>,
@@ -60,6 +64,7 @@ impl Head {
             start: AtomicU64::new(session.start.0),
             renewed: AtomicI64::new(sent),
             lease: AtomicI64::new(session.lease.0),
+            silence: Arc::default(),
             is_silent: AtomicBool::new(false),
             beginning: Mutex::new(()),
         };
@@ -74,6 +79,11 @@ impl Head {
     /// The start of the head that has begun the session.
     pub(crate) fn start(&self) -> Incarnation {
         Incarnation(self.start.load(Ordering::SeqCst))
+    }
+
+    /// Since when it is silent.
+    pub(crate) fn silence(&self) -> &Arc<Silence> {
+        &self.silence
     }
 
     /// Whether the mount is to end.
@@ -191,14 +201,19 @@ impl Head {
 
     /// The head did not answer.
     pub(crate) fn note_silence(&self, failure: &Failure) {
-        if !self.is_silent.swap(true, Ordering::Relaxed) {
+        if self.silence.set(true) {
+            self.is_silent.store(true, Ordering::Relaxed);
             tracing::warn!(%failure, "the head does not answer; calls wait for it");
         }
     }
 
     /// The head answered.
     pub(crate) fn note_answer(&self) {
-        if self.is_silent.load(Ordering::Relaxed) && self.is_silent.swap(false, Ordering::Relaxed) {
+        // Usually it was not, and nobody needs the lock.
+        if self.is_silent.load(Ordering::Relaxed)
+            && self.is_silent.swap(false, Ordering::Relaxed)
+            && self.silence.set(false)
+        {
             tracing::info!("the head answers again");
         }
     }

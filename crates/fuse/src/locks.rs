@@ -157,14 +157,21 @@ impl Mount {
     }
 
     /// Gives back all locks of an owner, if it may have some.
-    pub(crate) fn unlock_all(&self, file: &OpenFile, kind: LockKind, owner: LockOwner) {
+    pub(crate) fn unlock_all(&self, caller: &Caller, file: &OpenFile, kind: LockKind, owner: LockOwner) {
         if !file.lock().lockers.remove(&(kind, owner)) {
             return;
         }
         self.flush(file);
         let range = ByteRange { offset: 0, end: u64::MAX };
         let all = Wanted { kind, owner, pid: 0, range, mode: None };
-        if let Err(refusal) = self.head.call(&Caller::nobody(), |client| call(file.id, client, &all)) {
+        let unlock = |client| call(file.id, client, &all);
+        let mut outcome = self.head.call(caller, unlock);
+        if caller.is_dying() && outcome.is_err() {
+            // Others wait for the locks, and nobody else gives them back.
+            self.let_go(caller);
+            outcome = self.head.call(&Caller::nobody(), unlock);
+        }
+        if let Err(refusal) = outcome {
             tracing::warn!(file = %file.id, %refusal, "locks were not given back");
         }
     }

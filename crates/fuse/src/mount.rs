@@ -127,7 +127,7 @@ impl Mount {
     fn dispatch(self: &Arc<Self>, request: Request) {
         let is_lock_wait = request.opcode == opcode::SETLKW;
         let unique = request.unique;
-        let caller = Caller::new(unique, request.pid, is_lock_wait);
+        let caller = Caller::new(unique, request.pid, is_lock_wait).with_silence(self.head.silence());
         let caller = Arc::new(if self.acts_for_others {
             caller.with_identity(Identity::of(&request, &self.names))
         } else {
@@ -163,6 +163,13 @@ impl Mount {
         let close = CloseMount { client: self.head.client() };
         if let Err(failure) = self.head.call_once(&close, base::Millis(0)) {
             tracing::warn!(%failure, "the session was not ended; the head evicts it when somebody waits for it");
+        }
+    }
+
+    /// Lets a caller go that gives up, though there is still something to be done for it.
+    pub(crate) fn let_go(&self, caller: &Caller) {
+        if caller.give_up() {
+            let _ = self.device.answer(caller.unique, Err(Errno::INTR));
         }
     }
 

@@ -242,7 +242,7 @@ pub(super) fn flush(mount: &Mount, caller: &Caller, request: &Request) -> Outcom
     let file = of(mount, request)?;
     let outcome = mount.sync(caller, &file, |lost| lost.at_close(handle));
     // Those that a process has on the file go with any of its descriptors, as POSIX wants it.
-    mount.unlock_all(&file, LockKind::Posix, LockOwner(owner));
+    mount.unlock_all(caller, &file, LockKind::Posix, LockOwner(owner));
     outcome?;
     Mount::nothing()
 }
@@ -260,7 +260,7 @@ pub(super) fn release(mount: &Mount, _caller: &Caller, request: &Request) -> Out
     let file = of(mount, request)?;
     file.lock().lost.closed(handle);
     if release_flags & abi::RELEASE_FLOCK_UNLOCK != 0 {
-        mount.unlock_all(&file, LockKind::Flock, LockOwner(owner));
+        mount.unlock_all(&Caller::nobody(), &file, LockKind::Flock, LockOwner(owner));
     }
     end(mount, &file, access(flags));
     Mount::nothing()
