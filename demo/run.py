@@ -154,9 +154,19 @@ def produce(facility: backplane.Facility, runs: int, events: int) -> list[str]:
     return paths
 
 
+def can_mount(facility: backplane.Facility) -> bool:
+    """Tell whether a worker mounts the facility for jobs: one that is root, on a host with FUSE."""
+    return any("mount" in worker.get("labels", []) for worker in facility.status()["workers"])
+
+
 def select(facility: backplane.Facility, paths: list[str]) -> None:
     """Submit a job that needs files that are only on tape, and watch them come back by themselves."""
     names = {path: path.rpartition("/")[2] for path in paths}
+    mount = can_mount(facility)
+    if mount:
+        say("the job has the facility mounted: it reads its inputs by their path, and nothing is copied")
+    else:
+        say("no worker here can mount (it takes root and /dev/fuse): the inputs of the job are copied")
     program = [sys.executable, str(HERE / "select_muons.py"), "selected.parquet", *names.values()]
     with watched(facility):
         job = facility.submit(
@@ -165,6 +175,7 @@ def select(facility: backplane.Facility, paths: list[str]) -> None:
             outputs={"selected.parquet": f"{DATA}/selected.parquet"},
             name="select",
             archive=True,
+            mount=mount,
         )
         run_jobs(facility, [job])
     say(facility.job_log(job)["stdout"].strip())

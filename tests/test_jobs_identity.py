@@ -77,10 +77,10 @@ def token(facility: Facility, user: str) -> str:
     return run(facility.bin / "bpd", "token", facility.directory, f"--user={user}").out.strip()
 
 
-def submit_by_token(facility: Facility, user: str, script: str) -> tuple[int, Json]:
+def submit_by_token(facility: Facility, user: str, script: str, **more: object) -> tuple[int, Json]:
     """Submit a job as a user whom only the facility knows, once a worker has said whom it runs."""
     facility.wait_until("a worker", lambda: bool(facility.status()["workers"]))
-    spec = {"name": user, "command": [*SHELL, script]}
+    spec = {"name": user, "command": [*SHELL, script], **more}
     body = json.dumps({"spec": spec})
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(facility.http).netloc, timeout=DEADLINE)
     headers = {"content-type": "application/json", "authorization": f"Bearer {token(facility, user)}"}

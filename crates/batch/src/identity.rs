@@ -11,7 +11,14 @@ use base::{Failure, Result};
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
-use std::{ffi::CString, fs::File, io, ops::RangeInclusive, os::unix::fs::fchown, path::Path};
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    ops::RangeInclusive,
+    os::unix::fs::{fchown, lchown},
+    path::Path,
+};
 use wire::control::JobOrder;
 
 /// The uid that the kernel and NFS show for those that they cannot name: what belongs to it belongs to anybody.
@@ -105,6 +112,11 @@ impl Identity {
     /// Makes the job's user the owner of a file that this process has made.
     pub(crate) fn give(&self, file: &File) -> io::Result<()> {
         if self.kind == Kind::Own { Ok(()) } else { fchown(file, Some(self.uid), Some(self.gid)) }
+    }
+
+    /// The same for a symbolic link.
+    pub(crate) fn give_link(&self, path: &Path) -> io::Result<()> {
+        if self.kind == Kind::Own { Ok(()) } else { lchown(path, Some(self.uid), Some(self.gid)) }
     }
 
     /// The same for a directory, which no link may stand for.

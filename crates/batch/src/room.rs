@@ -43,9 +43,15 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<
     let finding = probe(&config.shepherd, store.directory(), &config.hidden);
     let users = Users::new(config.users.clone(), finding, &store.identities()?);
     let processors = Processors::of_this_process();
+    let can_mount = users.can_mount();
+    if let Err(failure) = &can_mount {
+        info!(%failure, "jobs cannot have the facility mounted here");
+    }
     let (runs, door, keys, delivered) = Default::default();
+    let can_mount = can_mount.is_ok();
     let shared =
-        Arc::new(Shared { config, control, store, users, processors, stop, runs, door, keys, delivered });
+        Shared { config, control, store, users, processors, stop, runs, door, keys, can_mount, delivered };
+    let shared = Arc::new(shared);
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -136,7 +142,7 @@ impl Room {
             not_enforced: self.shared.users.not_enforced(config.cgroup_parents().can_enforce(), None),
             runs: self.shared.runs().keys().copied().collect(),
             users: self.shared.users.job_users(),
-            labels: config.labels.clone(),
+            labels: self.shared.labels(),
             architecture: std::env::consts::ARCH.to_owned(),
         };
         let Some(answer) = self.shared.ask(move |control| control.call(&call)) else {

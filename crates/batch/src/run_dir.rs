@@ -44,7 +44,7 @@ pub(crate) use deliveries::DeliveryReader;
 pub(crate) use output::STREAMS;
 pub use output::TEXT_BYTES_MAX;
 use output::last_text;
-pub use record::{ExitRecord, OpenedFile, OutputFiles, RunOrder, Started};
+pub use record::{ExitRecord, MountOrder, OpenedFile, OutputFiles, RunOrder, Started};
 use std::{
     fs::{self, File},
     io,

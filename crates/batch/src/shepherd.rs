@@ -6,11 +6,13 @@
 //! outer     started by the room; starts inner in the background and exits, so that inner is a child of init
 //! inner     the shepherd: own session, holds the lock, subreaper of everything the job starts, writes exit.json
 //! sandbox, init, job    keep the job from everything that is not its own, and become it: see [`crate::sandbox`]
+//! mount     serves the facility to a job that wants it as a file system: see [`job_mount`]
 //! ```
 //!
 //! No stage needs `fork` or code between fork and exec: each is a fresh process that changes only itself.
 
 mod files;
+pub(crate) mod job_mount;
 mod stage;
 mod supervise;
 
@@ -53,6 +55,7 @@ pub fn shepherd_main(run_dir: &Path, stage: Stage) -> i32 {
     let done = match stage {
         Stage::Outer => outer(run_dir),
         Stage::Inner => inner(run_dir),
+        Stage::Mount => job_mount::serve(run_dir),
         Stage::Sandbox => return sandbox::sandbox(),
         Stage::Init => return sandbox::init(),
         Stage::Job => return sandbox::become_job(),

@@ -114,6 +114,12 @@ pub(crate) fn of_run(control: &Path, scratch: &Path) -> Vec<Process> {
     found
 }
 
+/// Living processes whose standard error is `file`.
+pub(crate) fn printing_to(file: &Path) -> Vec<Process> {
+    let is_there = |pid: i32| fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|target| target == file);
+    all().into_iter().filter(|process| !process.is_zombie && is_there(process.pid)).collect()
+}
+
 /// Whether a process has not ended.
 pub(crate) fn is_living(process: &Process) -> bool {
     !process.is_zombie

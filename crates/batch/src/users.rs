@@ -7,6 +7,7 @@ use crate::{
         account, decide,
     },
     sandbox::Finding,
+    shepherd::job_mount,
     tree,
 };
 use base::{ErrorKind, Failure, Result, limits::WORKER_USERS_MAX};
@@ -65,6 +66,17 @@ impl Users {
         } else {
             Some(self.finding.why.as_deref().unwrap_or_default())
         }
+    }
+
+    /// Whether the facility can be mounted for jobs: by root only, and seen by nobody else.
+    pub(crate) fn can_mount(&self) -> Result<()> {
+        if self.own.uid != 0 {
+            return Err(Failure::permission("only a worker that is root can mount"));
+        }
+        if !self.finding.namespaces.mounts {
+            return Err(Failure::permission("jobs have no mount namespace of their own here"));
+        }
+        job_mount::can_mount()
     }
 
     fn taken(&self) -> MutexGuard<'_, BTreeSet<u32>> {

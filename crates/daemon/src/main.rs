@@ -42,6 +42,10 @@ fn main() -> ExitCode {
         Verb::Migrate(migrate) => move_catalogue(migrate),
         Verb::Config => show_config(),
         Verb::Shepherd { run_dir, stage } => {
+            if stage == batch::Stage::Mount {
+                // Into a file of the run directory. Without it the mount works as well.
+                let _ = log_to_stderr();
+            }
             return ExitCode::from(u8::try_from(batch::shepherd_main(&run_dir, stage)).unwrap_or(1));
         }
     };

@@ -47,7 +47,8 @@ use client::{Control, Stop, xrd};
 use kernel::device::{self, Access, Device};
 use mount::Mount;
 use std::{
-    path::PathBuf,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
     sync::Arc,
     thread,
 };
@@ -61,6 +62,20 @@ const RECALLS_MAX: usize = 64;
 /// Pieces of files that are sent at a time: enough for several disk servers.
 const SENDERS_MAX: usize = 16;
 
+/// Where a mount is seen.
+#[derive(Debug)]
+pub enum Target {
+    /// In this directory of the host, by everybody.
+    Directory(PathBuf),
+    /// By whoever attaches what [`kernel::device::detached`] has made.
+    Detached {
+        /// What `/dev/fuse` has given for it.
+        device: OwnedFd,
+        /// What it is for, as `bp lease` shows it.
+        name: String,
+    },
+}
+
 /// What is mounted where, and how.
 pub struct Settings {
     /// The head.
@@ -69,8 +84,8 @@ pub struct Settings {
     pub user: String,
     /// The directory of the facility.
     pub path: FilePath,
-    /// The directory of this host.
-    pub directory: PathBuf,
+    /// Where it is seen.
+    pub target: Target,
     /// How the data mover introduces itself.
     pub options: xrd::Options,
     /// Calls fail when the head has not answered for a while; else they wait for it.
@@ -84,7 +99,7 @@ pub struct Settings {
     /// What `mount` shows as the device; `None`: which directory of the facility it is.
     pub source: Option<String>,
     /// Other users of this host may use it, too: each with their own rights if [`Self::user`] is an operator of the facility, else
-    /// with those of that user.
+    /// with those of that user. Who uses a detached mount has the rights of that user in any case.
     pub allow_other: bool,
 }
 
@@ -94,22 +109,26 @@ pub struct Mounted {
     stop: Stop,
 }
 
-/// Mounts a directory. What a mount that was killed has left there is unmounted first.
+/// Mounts a directory of the facility.
 pub fn mount(settings: Settings) -> Result<Mounted> {
-    let Settings { control, user, path, directory, options, is_soft, allow_other, no_recall, .. } = settings;
+    let Settings { control, user, path, target, options, is_soft, no_recall, .. } = settings;
     let source = settings.source.unwrap_or_else(|| format!("backplane:{path}"));
-    if device::is_orphaned(&directory) {
-        device::unmount(&directory, true)?;
-    }
-    let directory = directory
-        .canonicalize()
-        .map_err(|cause| Failure::io(format!("mount on {}", directory.display()), &cause))?;
+    let place = match &target {
+        Target::Directory(directory) => found(directory)?,
+        Target::Detached { name, .. } => PathBuf::from(name),
+    };
     let stop = Stop::default();
-    let host = format!("{}:{}", host_name(), directory.display());
+    let host = format!("{}:{}", host_name(), place.display());
     let (head, session) = head::Head::open(control, (path.clone(), host), is_soft, stop.clone())?;
-    let acts_for_others = allow_other && session.acts_for_others;
-    let access = Access { others: allow_other, checks: acts_for_others };
-    let device = Device::mount(&directory, &source, access)?;
+    let is_directory = matches!(target, Target::Directory(_));
+    let acts_for_others = is_directory && settings.allow_other && session.acts_for_others;
+    let device = match target {
+        Target::Directory(_) => {
+            let access = Access { others: settings.allow_other, checks: acts_for_others };
+            Device::mount(&place, &source, access)?
+        }
+        Target::Detached { device, .. } => Device::of_detached(device),
+    };
     device.restrict(settings.is_read_only, settings.is_no_exec)?;
     let (pool, recallers) =
         (pool::Pool::start("mount-request", REQUESTS_MAX)?, pool::Pool::start("mount-recall", RECALLS_MAX)?);
@@ -146,8 +165,16 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         }
         ended.set();
     })?;
-    tracing::info!(%path, directory = %directory.display(), mount = %mount.head.client(), "mounted");
+    tracing::info!(%path, place = %place.display(), mount = %mount.head.client(), "mounted");
     Ok(Mounted { mount, stop })
+}
+
+/// The directory to mount on. What a mount that was killed has left there is unmounted first.
+fn found(directory: &Path) -> Result<PathBuf> {
+    if device::is_orphaned(directory) {
+        device::unmount(directory, true)?;
+    }
+    directory.canonicalize().map_err(|cause| Failure::io(format!("mount on {}", directory.display()), &cause))
 }
 
 impl Mounted {
@@ -157,15 +184,17 @@ impl Mounted {
         self.stop.clone()
     }
 
-    /// Waits until it is unmounted or to be; then commits what was written and ends the session.
-    pub fn wait(self) {
+    /// Waits until it is unmounted or to be; then commits what was written and ends the session. Yields whether all that programs have
+    /// written is stored.
+    pub fn wait(self) -> bool {
         // As long as it takes: a mount has no end of its own.
         while !self.stop.wait(std::time::Duration::from_secs(3600)) {}
         if !self.mount.device.unmount() {
             tracing::warn!("files are still open in what is unmounted; programs that use them fail");
         }
-        self.mount.end();
+        let is_stored = self.mount.end();
         tracing::info!("unmounted");
+        is_stored
     }
 }
 

@@ -152,18 +152,23 @@ impl Mount {
         }
     }
 
-    /// Commits what was written, returns all grants and ends the session.
-    pub(crate) fn end(&self) {
-        for file in self.files.all() {
+    /// Commits what was written, returns all grants and ends the session. Yields whether nothing that was written is lost untold.
+    pub(crate) fn end(&self) -> bool {
+        let files = self.files.all();
+        for file in &files {
             let generation = file.lock().grant.as_ref().map(|held| held.generation);
             if let Some(generation) = generation {
-                self.give_back(&file, generation, false);
+                self.give_back(file, generation, false);
             }
         }
         let close = CloseMount { client: self.head.client() };
         if let Err(failure) = self.head.call_once(&close, base::Millis(0)) {
             tracing::warn!(%failure, "the session was not ended; the head evicts it when somebody waits for it");
         }
+        files.iter().all(|file| {
+            let state = file.lock();
+            !state.is_dirty() && state.lost.untold().is_none()
+        })
     }
 
     /// Lets a caller go that gives up, though there is still something to be done for it.

@@ -400,6 +400,7 @@ class JobVerbs(Calls):
         environment: Mapping[str, str] | None = None,
         archive: bool = False,
         replace: bool = False,
+        mount: bool = False,
     ) -> Job:
         """Submit a batch job.
 
@@ -429,6 +430,8 @@ class JobVerbs(Calls):
             The job is done only when its outputs are on tape.
         replace : bool
             Its outputs may replace files that exist.
+        mount : bool
+            The facility is mounted for it where ``BP_MOUNT`` says, with your rights. Its inputs are links into it.
 
         Returns
         -------
@@ -450,6 +453,7 @@ class JobVerbs(Calls):
             environment=environment,
             archive=archive,
             replace=replace,
+            mount=mount,
         )
         return Job(self._call("submit", {"spec": spec})["job"], self)
 
@@ -469,6 +473,7 @@ class JobVerbs(Calls):
         environment: Mapping[str, str] | None = None,
         archive: bool = False,
         replace: bool = False,
+        mount: bool = False,
     ) -> JobArray:
         """Submit one job for each index, in one call.
 
@@ -480,7 +485,7 @@ class JobVerbs(Calls):
             The indices: ``range(10)``, or a text such as ``"1-10:2,20"``, whose ends are included.
         running_max : int, optional
             Jobs that run at the same time at most.
-        program, inputs, outputs, name, cpus, memory_bytes, wall_s, environment, archive, replace
+        program, inputs, outputs, name, cpus, memory_bytes, wall_s, environment, archive, replace, mount
             As of `submit`, for each job. Outputs have names that differ: a pattern or directory, in one directory.
 
         Returns
@@ -507,6 +512,7 @@ class JobVerbs(Calls):
             environment=environment,
             archive=archive,
             replace=replace,
+            mount=mount,
         )
         most = None if running_max is None else whole_number(running_max, "running_max")
         reply = self._call("submit", {"spec": spec, "array": {"indices": ranges, "running_max": most}})
@@ -524,6 +530,7 @@ class JobVerbs(Calls):
         environment: Mapping[str, str] | None,
         archive: bool,
         replace: bool,
+        mount: bool,
     ) -> dict[str, Any]:
         if isinstance(command, str) or not (command or program):
             raise InvalidError(f"command {command!r} is not a list of program and arguments")
@@ -538,6 +545,7 @@ class JobVerbs(Calls):
             "outputs": [{"name": alias, "path": path} for alias, path in (outputs or {}).items()],
             "archive": bool(archive),
             "replace": bool(replace),
+            **({"mount": True} if mount else {}),
             "environment": dict(environment or {}),
         }
 

@@ -40,6 +40,8 @@ pub struct WorkerConfig {
     pub limits: Limits,
     /// Bytes that are kept of each output of a job, its standard output and error.
     pub log_bytes: u64,
+    /// Where jobs find the facility that want it mounted, a directory of this host; none: below the directory of their run.
+    pub mount: Option<PathBuf>,
     /// Files and directories that jobs do not see: those of the facility.
     pub hidden: Vec<PathBuf>,
     /// A directory with certificates of authorities, of which jobs get a copy, named by `X509_CERT_DIR`.

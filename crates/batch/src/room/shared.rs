@@ -12,7 +12,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use wire::control::{GetJobToken, JobOrder, JobRun, JobToken};
+use wire::control::{GetJobToken, JobOrder, JobRun, JobToken, MOUNT_LABEL};
 
 /// A thread that pauses looks this often whether it has a reason to go on, though it is woken when there is one.
 const PAUSE_LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -33,11 +33,19 @@ pub(crate) struct Shared {
     pub(super) door: Mutex<Option<String>>,
     /// Which state of the facility's keys signs tokens, as the head said last.
     pub(super) keys: AtomicU64,
+    /// The facility can be mounted for jobs.
+    pub(super) can_mount: bool,
     /// The last delivery that was carried out.
     pub(super) delivered: AtomicU64,
 }
 
 impl Shared {
+    /// What jobs can ask for that only some workers have.
+    pub(super) fn labels(&self) -> Vec<String> {
+        let mount = self.can_mount.then(|| MOUNT_LABEL.to_owned());
+        self.config.labels.iter().cloned().chain(mount).collect()
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_set()
     }

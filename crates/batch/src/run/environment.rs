@@ -1,6 +1,6 @@
 //! The environment of a job: ours only where a program cannot do without.
 
-use super::{Run, dialect};
+use super::{Run, dialect, order::mount_directory};
 use crate::{
     identity::{self, Identity, Kind},
     room::Shared,
@@ -56,6 +56,9 @@ pub(super) fn environment(
         ("BEARER_TOKEN_FILE", run.dir.token_file().display().to_string()),
     ] {
         environment.insert(name.to_owned(), value);
+    }
+    if run.order.spec.mount {
+        environment.insert("BP_MOUNT".to_owned(), mount_directory(shared, run).display().to_string());
     }
     if let Some(array) = run.order.array {
         environment.insert("BP_ARRAY_ID".to_owned(), array.element.array.to_string());

@@ -2,7 +2,7 @@
 
 use super::{
     Next, Run,
-    order::{check_order, run_order},
+    order::{check_order, mount_directory, run_order},
     retry::{can_pass, with_retries},
     token::renew_token,
     transfer_context,
@@ -14,9 +14,12 @@ use crate::{
     users,
 };
 use base::{ErrorKind, Failure, Result};
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 use tracing::info;
-use wire::control::{JobDialect, JobExit, Usage};
+use wire::control::{JobDialect, JobExit, JobInput, JobSpec, Usage};
 
 /// How long inputs are tried while a disk server is away: the job holds a CPU slot meanwhile.
 const FETCH_PATIENCE: Duration = Duration::from_secs(600);
@@ -90,6 +93,12 @@ fn fetch_all(shared: &Shared, run: &Run, identity: &Identity, token: &str) -> Op
     let (scratch, since) = (run.dir.scratch(), Instant::now());
     for (input, source) in run.order.spec.inputs.iter().zip(&run.order.inputs) {
         let target = scratch.join(&input.name);
+        if run.order.spec.mount && !is_program(&run.order.spec, input) {
+            if let Err(failure) = link_input(shared, run, input, &target, identity) {
+                return Some(Err(failure));
+            }
+            continue;
+        }
         let mut is_by_name = true;
         let fetched = with_retries(shared, run, since, (FETCH_PATIENCE, can_pass), &mut || {
             // In turns: where a disk server is away another one may have the file, and the head knows.
@@ -110,6 +119,31 @@ fn fetch_all(shared: &Shared, run: &Run, identity: &Identity, token: &str) -> Op
         }
     }
     Some(Ok(()))
+}
+
+/// Whether an input is what the job executes: that is copied, for its file in the facility need not be executable.
+fn is_program(spec: &JobSpec, input: &JobInput) -> bool {
+    spec.command.first().and_then(|word| word.strip_prefix("./")) == Some(&input.name)
+}
+
+/// Has an input lead to the mount of the facility. It stays pinned to the end of the job, as one that is copied.
+fn link_input(
+    shared: &Shared,
+    run: &Run,
+    input: &JobInput,
+    target: &Path,
+    identity: &Identity,
+) -> Result<()> {
+    let source = mount_directory(shared, run).join(input.path.as_str().trim_start_matches('/'));
+    let link = || {
+        match std::fs::remove_file(target) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+        std::os::unix::fs::symlink(&source, target)?;
+        identity.give_link(target)
+    };
+    link().map_err(|cause| Failure::io(format!("link input {}", input.path), &cause))
 }
 
 /// Whether a disk server says that the order is too old: the object has moved since, or somebody has lost a right.

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     identity::Identity,
     room::Shared,
-    run_dir::{OutputFiles, RunOrder, check_name},
+    run_dir::{MountOrder, OutputFiles, RunOrder, check_name},
     sandbox::Confinement,
 };
 use base::{Failure, Millis, Result};
@@ -69,7 +69,26 @@ pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Resu
             hidden: shared.config.hidden.clone(),
             limits: shared.config.limits,
         }),
+        mount: run.order.spec.mount.then(|| mount_order(shared, run)),
     })
+}
+
+/// The mount of the facility, with the rights that the token of the job has.
+fn mount_order(shared: &Shared, run: &Run) -> MountOrder {
+    let id = run.id();
+    MountOrder {
+        facility: shared.config.facility.clone(),
+        owner: run.order.owner.clone(),
+        token_file: run.dir.token_file(),
+        ca_file: shared.config.ca_file.clone(),
+        directory: mount_directory(shared, run),
+        name: format!("job {}.{}", id.job, id.attempt),
+    }
+}
+
+/// Where the job finds the facility.
+pub(super) fn mount_directory(shared: &Shared, run: &Run) -> PathBuf {
+    shared.config.mount.clone().unwrap_or_else(|| run.dir.mount())
 }
 
 /// Program and arguments: of a script its file in the run directory.

@@ -6,7 +6,8 @@ use crate::{
     identity::Kind,
     room::Shared,
     run_dir::RunOrder,
-    shepherd, tree,
+    shepherd::{self, job_mount::LOG},
+    tree,
 };
 use base::Result;
 use rustix::process::Signal;
@@ -15,6 +16,28 @@ use tracing::error;
 
 /// How long the processes of a dead shepherd may resist.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long they may before the server of their mount is ended, too, and how long that may commit what they have written.
+const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until the mount of a job that is over has been committed; ends its server if that takes too long.
+fn end_mount(run: &Run) {
+    let since = Instant::now();
+    loop {
+        let servers = tree::printing_to(&run.dir.file(LOG));
+        if servers.is_empty() {
+            return;
+        }
+        if since.elapsed() > MOUNT_PATIENCE {
+            error!(job = %run.id().job, "the mount of a dead shepherd does not end; killing it");
+            for server in servers {
+                let _ = tree::send(server, Signal::KILL);
+            }
+            return;
+        }
+        std::thread::sleep(LOOK_PAUSE.0);
+    }
+}
 
 /// Ends the processes that a dead shepherd left behind.
 pub(super) fn sweep(shared: &Shared, run: &Run) -> Result<()> {
@@ -34,7 +57,12 @@ pub(super) fn sweep(shared: &Shared, run: &Run) -> Result<()> {
         rest.extend(slot.into_iter().flat_map(tree::of_user));
         rest.retain(tree::is_living);
         if rest.is_empty() {
+            end_mount(run);
             return Ok(());
+        }
+        if since.elapsed() > MOUNT_PATIENCE {
+            // What waits for it cannot be ended else.
+            rest.extend(tree::printing_to(&run.dir.file(LOG)));
         }
         for process in rest {
             let _ = tree::send(process, Signal::KILL);

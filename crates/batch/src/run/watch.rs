@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use tracing::error;
 use wire::control::{JobExit, Usage};
 
-/// From the order to end, or the wall limit, to the end of the shepherd: the grace, the time that processes may resist, and some.
-const END_PATIENCE: Duration = Duration::from_secs(60);
+/// From the order to end, or the wall limit, to the end of the shepherd: the grace, the time that processes may resist and that their
+/// mount needs, and some.
+const END_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits for the end of the shepherd; its record then says how the job ended.
 ///

@@ -63,6 +63,11 @@ impl RunDir {
         make().map_err(|cause| self.failed("make what the job needs", &cause))
     }
 
+    /// Where the job finds the facility, if it is mounted for it and the worker names no other directory.
+    pub(crate) fn mount(&self) -> PathBuf {
+        self.path.join("mount")
+    }
+
     /// The text of a job that is a script, executable.
     pub(crate) fn script(&self) -> PathBuf {
         self.credentials().join("script")

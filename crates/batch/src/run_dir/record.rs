@@ -40,6 +40,27 @@ pub struct RunOrder {
     /// How far the job is kept from everything else; not in runs of older releases.
     #[serde(default)]
     pub confinement: Option<Confinement>,
+    /// The mount of the facility that the job gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<MountOrder>,
+}
+
+/// The facility as a file system of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountOrder {
+    /// The address of the head, which takes the token.
+    pub facility: String,
+    /// With whose rights.
+    pub owner: String,
+    /// A file with the token, renewed while the job runs.
+    pub token_file: PathBuf,
+    /// Authorities that vouch for the facility; `None`: those that a client trusts anyway.
+    pub ca_file: Option<PathBuf>,
+    /// Where the job finds it.
+    pub directory: PathBuf,
+    /// What `bp lease` calls it.
+    pub name: String,
 }
 
 impl RunOrder {

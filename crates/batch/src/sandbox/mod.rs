@@ -110,6 +110,9 @@ pub(crate) struct Plan {
     pub(crate) shepherd: i32,
     /// What control groups enforce for the whole job.
     pub(crate) enforced: Enforced,
+    /// The file descriptor of the shepherd that is the mount of the facility for the job.
+    #[serde(default)]
+    pub(crate) mount: Option<i32>,
 }
 
 /// What a stage tells the shepherd.

@@ -4,7 +4,10 @@ use super::Plan;
 use crate::{as_user::as_user, identity::Kind, run_dir::RunDir};
 use base::{Failure, Result};
 use nix::mount::{MsFlags, mount};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::{
+    fs::{CWD, Mode, OFlags, open},
+    mount::{MoveMountFlags, move_mount},
+};
 use std::{
     ffi::OsString,
     fs, io,
@@ -97,11 +100,12 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
     let hidden = hide(&plan.confinement.hidden)?;
     scratch.bind()?;
     credentials.bind()?;
+    let facility = attach_facility(plan, dir.path())?;
     for mask in &hidden {
         change(mask, MsFlags::MS_RDONLY)?;
     }
-    let writable: Vec<&Path> =
-        own.iter().chain(&directory).map(|mount| &*mount.target).chain([Path::new("/dev/shm")]).collect();
+    let writable = own.iter().chain(&directory).map(|mount| &*mount.target).chain([Path::new("/dev/shm")]);
+    let writable: Vec<&Path> = writable.chain(facility).collect();
     // A job in a group that its own user may write to must not leave it; a slot user must leave nothing anywhere.
     let is_slot = plan.confinement.identity.kind == Kind::Slot;
     for entry in table()?.iter().filter(|entry| is_slot || entry.is_cgroup) {
@@ -137,6 +141,24 @@ fn directory_below_tmp(plan: &Plan) -> Result<Option<BindMount>> {
         .hint("it must exist on the worker's host, and the job's user must be allowed to enter it")
     })?;
     Ok(Some(BindMount { handle, target: path.clone(), is_writable: true }))
+}
+
+/// Attaches the mount of the facility that the shepherd has made; returns where.
+fn attach_facility<'a>(plan: &'a Plan, run_dir: &Path) -> Result<Option<&'a Path>> {
+    let (Some(order), Some(number)) = (&plan.order.mount, plan.mount) else { return Ok(None) };
+    let target = &*order.directory;
+    // Ours; a directory that the worker's operator has named is to be there.
+    if target.starts_with(run_dir) {
+        fs::create_dir_all(target).map_err(|cause| failed("make", target, &cause))?;
+    }
+    let source = format!("/proc/{}/fd/{number}", plan.shepherd);
+    let attach = || -> io::Result<()> {
+        let mount = open(&*source, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        Ok(move_mount(&mount, "", CWD, target, flags)?)
+    };
+    attach().map_err(|cause| failed("mount the facility on", target, &cause))?;
+    Ok(Some(target))
 }
 
 /// Makes a mount read-only. One that nobody can reach any more, because another one is above it, does no harm.

@@ -64,6 +64,7 @@ fn try_out(program: &Path, directory: &Path, hidden: &[PathBuf], namespaces: Nam
             cgroup_v1: V1Parents::default(),
             processors: Vec::new(),
             confinement: None,
+            mount: None,
         },
         confinement: Confinement {
             identity: Identity::own(),
@@ -74,6 +75,7 @@ fn try_out(program: &Path, directory: &Path, hidden: &[PathBuf], namespaces: Nam
         run_dir: path.clone(),
         shepherd: getpid().as_raw_nonzero().get(),
         enforced: Enforced::default(),
+        mount: None,
     };
     let file = StageFile::make(&dir, &plan)?;
     let status = Command::new(program)

@@ -26,6 +26,8 @@ pub enum Stage {
     Init,
     /// About to become the job.
     Job,
+    /// Serves the facility to the job as a file system.
+    Mount,
 }
 
 impl Stage {
@@ -38,6 +40,7 @@ impl Stage {
             Self::Sandbox => "sandbox",
             Self::Init => "init",
             Self::Job => "job",
+            Self::Mount => "mount",
         }
     }
 }
@@ -52,7 +55,7 @@ impl FromStr for Stage {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self> {
-        [Self::Outer, Self::Inner, Self::Sandbox, Self::Init, Self::Job]
+        [Self::Outer, Self::Inner, Self::Sandbox, Self::Init, Self::Job, Self::Mount]
             .into_iter()
             .find(|stage| stage.as_str() == text)
             .ok_or_else(|| Failure::invalid(format!("{text:?} is not a stage of a shepherd")))

@@ -3,7 +3,7 @@
 mod deliver;
 mod limits;
 
-use super::{LOOK_EVERY, Stage, cgroup_name, files::Outputs, stage_command, who_am_i};
+use super::{LOOK_EVERY, Stage, cgroup_name, files::Outputs, job_mount::JobMount, stage_command, who_am_i};
 use crate::{
     cgroup::{self, Cgroup, Enforced, GroupLimits},
     run_dir::{ExitRecord, RunDir, RunOrder, Started},
@@ -32,6 +32,10 @@ use wire::control::{JobExit, Usage};
 
 /// How long processes may resist the final signal: those in the kernel's hands come back late or never.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
+/// How long they may, where they wait for the mount of the job: then its server is ended, and so is their wait.
+const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the server of the mount may take to commit what the job has written, when the job is over.
+const MOUNT_END_PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two looks at a tree that is being ended.
 const KILL_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Runs the job to its end. A failure means that it never ran.
@@ -53,7 +57,9 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         holds_memory: enforced.memory,
         outputs: on_host,
     })?;
+    let mount = order.mount.is_some().then(|| JobMount::start(dir)).transpose()?;
     let plan = Plan {
+        mount: mount.as_ref().and_then(JobMount::number),
         order: order.clone(),
         confinement: confinement.clone(),
         run_dir: dir.path().to_owned(),
@@ -65,6 +71,7 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let mut supervisor = Supervisor {
         dir,
         order,
+        mount,
         group,
         signals,
         me,
@@ -80,19 +87,7 @@ pub(super) fn supervise(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         wall: order.wall,
     };
     let ended_by = supervisor.watch();
-    let wall = supervisor.began.elapsed();
-    let left_behind = supervisor.kill_rest();
-    Ok(ExitRecord {
-        exit: supervisor.exit(ended_by)?,
-        usage: usage(wall),
-        not_enforced: if order.memory_bytes > 0 && !enforced.memory {
-            vec![cgroup::NO_MEMORY.to_owned()]
-        } else {
-            Vec::new()
-        },
-        left_behind,
-        by: None,
-    })
+    supervisor.end(ended_by, enforced)
 }
 
 /// Makes the control group of the job, where the host allows it.
@@ -156,6 +151,8 @@ enum EndedBy {
 struct Supervisor<'a> {
     dir: &'a RunDir,
     order: &'a RunOrder,
+    /// The facility as the job sees it.
+    mount: Option<JobMount>,
     group: Option<Cgroup>,
     signals: SignalFd,
     me: i32,
@@ -191,6 +188,28 @@ impl Supervisor<'_> {
         None
     }
 
+    /// Ends what is left, and says how the job ended.
+    fn end(mut self, ended_by: Option<EndedBy>, enforced: Enforced) -> Result<ExitRecord> {
+        let wall = self.began.elapsed();
+        let left_behind = self.kill_rest();
+        let usage = usage(wall);
+        let unmounted = self.end_mount();
+        Ok(ExitRecord {
+            exit: match (self.exit(ended_by)?, unmounted) {
+                (JobExit::Code(0), Err(failure)) => JobExit::OutputFailed(failure),
+                (exit, _) => exit,
+            },
+            usage,
+            not_enforced: if self.order.memory_bytes > 0 && !enforced.memory {
+                vec![cgroup::NO_MEMORY.to_owned()]
+            } else {
+                Vec::new()
+            },
+            left_behind,
+            by: None,
+        })
+    }
+
     fn wall(&self) -> Duration {
         Duration::from_millis(self.wall.0.max(0).unsigned_abs())
     }
@@ -212,10 +231,10 @@ impl Supervisor<'_> {
     fn terminate(&mut self) {
         let grace = Duration::from_millis(self.order.grace.0.max(0).unsigned_abs());
         let since = Instant::now();
-        for process in tree::descendants(self.me) {
+        for process in self.processes() {
             let _ = tree::send(process, Signal::TERM);
         }
-        while since.elapsed() < grace && !tree::descendants(self.me).is_empty() {
+        while since.elapsed() < grace && !self.processes().is_empty() {
             self.sleep(KILL_LOOK_EVERY);
         }
     }
@@ -226,8 +245,13 @@ impl Supervisor<'_> {
     fn kill_rest(&mut self) -> Vec<i32> {
         let since = Instant::now();
         // Without a child there is no descendant either: the usual case costs no look through all processes.
-        while self.reap() || !self.has_ended {
-            let rest = tree::descendants(self.me);
+        while self.has_children() || !self.has_ended {
+            let rest = self.processes();
+            if since.elapsed() > MOUNT_PATIENCE
+                && let Some(mount) = &self.mount
+            {
+                mount.kill();
+            }
             if since.elapsed() > KILL_PATIENCE {
                 return rest.iter().map(|process| process.pid).collect();
             }
@@ -240,6 +264,38 @@ impl Supervisor<'_> {
             self.sleep(KILL_LOOK_EVERY);
         }
         Vec::new()
+    }
+
+    /// Whether processes of the job are left; the server of its mount is none. Reaps before.
+    fn has_children(&mut self) -> bool {
+        self.reap() && (self.mount.is_none() || !self.processes().is_empty())
+    }
+
+    /// Waits until the server of the mount has committed what the job has written, and ended.
+    fn end_mount(&mut self) -> Result<()> {
+        let since = Instant::now();
+        let Some(mount) = &mut self.mount else { return Ok(()) };
+        mount.release();
+        loop {
+            self.reap();
+            let Some(mount) = &self.mount else { return Ok(()) };
+            if let Some(outcome) = mount.outcome(self.dir) {
+                return outcome;
+            }
+            if since.elapsed() > MOUNT_END_PATIENCE {
+                mount.kill();
+                let what = "the facility did not take in time what the job has written through its mount";
+                return Err(Failure::timeout(what));
+            }
+            self.sleep(KILL_LOOK_EVERY);
+        }
+    }
+
+    /// Living processes of the job.
+    fn processes(&self) -> Vec<tree::Process> {
+        let mut processes = tree::descendants(self.me);
+        processes.retain(|process| !self.mount.as_ref().is_some_and(|mount| mount.is(process.pid)));
+        processes
     }
 
     /// Sleeps until a child changes, a signal comes or `time` is over; then reaps.
@@ -260,7 +316,11 @@ impl Supervisor<'_> {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, _))) if pid == self.main => self.has_ended = true,
-                Ok(Some(_)) => {}
+                Ok(Some((pid, status))) => {
+                    if let Some(mount) = &mut self.mount {
+                        mount.note_end(pid, status);
+                    }
+                }
                 Ok(None) => return true,
                 Err(_) => return false,
             }

@@ -64,6 +64,7 @@ impl Site {
 
     fn config(&self) -> WorkerConfig {
         WorkerConfig {
+            mount: None,
             directory: self.root.path().join("worker"),
             name: "w1".to_owned(),
             cpus: 2,

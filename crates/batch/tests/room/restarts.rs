@@ -134,6 +134,7 @@ fn staged(layout: Layout) -> String {
         limits: Limits::default(),
     };
     let order = RunOrder {
+        mount: None,
         command: ["sh", "-c", "echo again > runs"].map(str::to_owned).to_vec(),
         environment: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
         directory: None,

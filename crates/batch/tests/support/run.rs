@@ -19,6 +19,7 @@ pub(crate) struct Run {
 
 pub(crate) fn order(command: &[&str]) -> RunOrder {
     RunOrder {
+        mount: None,
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         environment: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
         directory: None,

@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Run};
 use base::{ErrorKind, Failure, FilePath, Result};
-use fuse::{Mounted, Settings};
+use fuse::{Mounted, Settings, Target};
 use nix::sys::signal::{SigSet, Signal};
 use std::{
     ffi::OsString,
@@ -82,8 +82,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     if args.foreground {
         log_to(args.log.as_deref())?;
         let mounted = begin(&args, context)?;
-        mounted.wait();
-        return Ok(0);
+        return Ok(ended(mounted));
     }
     detach(&args, context)?;
     Ok(0)
@@ -125,7 +124,7 @@ fn begin(args: &Args, context: &mut Context) -> Result<Mounted> {
         control: context.control()?,
         user: context.user().to_owned(),
         path,
-        directory: directory.to_owned(),
+        target: Target::Directory(directory.to_owned()),
         options: context.xrd_options(),
         is_soft: args.soft,
         allow_other: args.allow_other,
@@ -153,14 +152,18 @@ fn in_background(args: &Args, context: &mut Context) -> Run {
         Ok(mounted) => {
             context.output.line(MOUNTED)?;
             context.output.flush()?;
-            mounted.wait();
-            Ok(0)
+            Ok(ended(mounted))
         }
         Err(failure) => {
             context.output.json(&failure)?;
             Ok(failure.kind.exit_code())
         }
     }
+}
+
+/// Serves until it is unmounted; the exit code says whether all that was written is stored.
+fn ended(mounted: Mounted) -> u8 {
+    if mounted.wait() { 0 } else { ErrorKind::Io.exit_code() }
 }
 
 /// Starts the background process and waits until it has mounted.

@@ -133,6 +133,10 @@ struct Place {
     /// A label that the worker must have (`bp host label`), or its name
     #[arg(long, value_name = "LABEL")]
     constraint: Vec<String>,
+    /// Mount the facility for the job, with your rights; the job finds it in the directory that BP_MOUNT names. Inputs
+    /// are links that lead there, and are not copied
+    #[arg(long)]
+    mount: bool,
     /// A comment
     #[arg(long)]
     comment: Option<String>,
@@ -189,6 +193,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         stdout: place.stdout,
         stderr: place.stderr,
         constraints: place.constraint,
+        mount: place.mount,
         comment: place.comment,
         account: place.account,
         ..JobSpec::default()

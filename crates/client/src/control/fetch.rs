@@ -1,6 +1,6 @@
 //! Streamed replies: those too long to hold in memory.
 
-use super::{Bearer, Control};
+use super::Control;
 use base::{Failure, Result};
 use std::{io::Read, time::Duration};
 use wire::control::USER_HEADER;
@@ -28,8 +28,8 @@ impl Control {
             .build()
             .header("content-type", "application/json")
             .header(USER_HEADER, &self.user);
-        if let Some(Bearer(token)) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {}", token.text()?));
         }
         let mut answer = request.send(&b"{}"[..]).map_err(|cause| {
             Failure::unavailable(format!("{what}: {cause}")).hint("is it running? `bp up DIR` starts it")

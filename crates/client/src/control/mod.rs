@@ -9,7 +9,13 @@ pub use tls::ControlTls;
 pub(crate) use tls::tls_config;
 
 use base::{ErrorKind, Failure, Millis, Result};
-use std::{io::Read, path::Path, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tls::Agents;
 use wire::control::{ACTS_FOR_HEADER, Call, REPLY_TAG_HEADER, USER_HEADER, VERSION, VERSION_HEADER};
 
@@ -35,12 +41,34 @@ pub struct Control {
 
 /// A bearer token. It has no `Debug`, so that no log shows it.
 #[derive(Clone)]
-pub struct Bearer(String);
+pub struct Bearer(TokenSource);
+
+#[derive(Clone)]
+enum TokenSource {
+    Text(String),
+    File(PathBuf),
+}
 
 impl Bearer {
     /// Takes the text of a token.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(TokenSource::Text(text.into()))
+    }
+
+    /// Takes the token from a file. It is read for each call, so that a token that was renewed there is used at once.
+    pub fn in_file(file: impl Into<PathBuf>) -> Self {
+        Self(TokenSource::File(file.into()))
+    }
+
+    fn text(&self) -> Result<Cow<'_, str>> {
+        match &self.0 {
+            TokenSource::Text(text) => Ok(Cow::Borrowed(text)),
+            TokenSource::File(file) => {
+                let read = std::fs::read_to_string(file);
+                let text = read.map_err(|cause| Failure::io(format!("read {}", file.display()), &cause))?;
+                Ok(Cow::Owned(text.trim().to_owned()))
+            }
+        }
     }
 }
 
@@ -159,8 +187,8 @@ impl Control {
             .header("content-type", "application/json")
             .header(VERSION_HEADER, VERSION)
             .header(USER_HEADER, &self.user);
-        if let Some(Bearer(token)) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {}", token.text()?));
         }
         if let Some(acts_for) = acts_for {
             request = request.header(ACTS_FOR_HEADER, acts_for);

@@ -123,6 +123,14 @@ impl Identity {
         matches!(self.limits, Limits::Token { scopes: Some(_), .. })
     }
 
+    /// Whether the token was made for a job that may do anything with all files, as those of an operator.
+    #[must_use]
+    pub fn is_for_all_files(&self) -> bool {
+        let Limits::Token { scopes: Some(scopes), is_of_job: true, .. } = &self.limits else { return false };
+        let rights = [Right::Read, Right::Create, Right::Modify, Right::Stage];
+        rights.into_iter().all(|right| scopes.allow(right, &FilePath::root()))
+    }
+
     /// The token that was shown.
     #[must_use]
     pub fn token(&self) -> Option<TokenRight> {

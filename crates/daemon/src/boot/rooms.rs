@@ -122,6 +122,7 @@ impl RoomConfiguration<'_> {
                 processes: wish.processes,
             },
             log_bytes: wish.log.0,
+            mount: (!wish.mount.is_empty()).then(|| PathBuf::from(&wish.mount)),
             hidden: self.hidden(),
             authorities: self.trust(),
         })

@@ -9,7 +9,7 @@ use base::{ErrorKind, Failure, Result};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
-    mount::{MountFlags, UnmountFlags},
+    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags},
 };
 use std::{
     ffi::CString,
@@ -35,7 +35,8 @@ pub struct Access {
 #[derive(Debug)]
 pub struct Device {
     fd: OwnedFd,
-    directory: PathBuf,
+    /// Where it is mounted; `None`: wherever its mount was attached, which is not known here.
+    directory: Option<PathBuf>,
     /// It was unmounted: what is mounted there now is something else.
     is_gone: AtomicBool,
 }
@@ -51,11 +52,7 @@ impl Device {
     /// Mounts with options for the kernel, each behind a comma.
     pub fn mount_with(directory: &Path, source: &str, more: &str) -> Result<Self> {
         let failed = |what: String| move |cause: Errno| Failure::io(what, &std::io::Error::from(cause));
-        let fd = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-        let fd = fd.map_err(failed("open /dev/fuse".to_owned())).map_err(|failure| {
-            failure
-                .hint("load the kernel module: `modprobe fuse`; in a container it must be given the device")
-        })?;
+        let fd = open_device()?;
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let options = format!("fd={},rootmode=40000,user_id={user},group_id={group}{more}", fd.as_raw_fd());
         let options =
@@ -68,7 +65,13 @@ impl Device {
             }
             failure
         })?;
-        Ok(Self { fd, directory: directory.to_owned(), is_gone: AtomicBool::new(false) })
+        Ok(Self { directory: Some(directory.to_owned()), ..Self::of_detached(fd) })
+    }
+
+    /// The process's side of a mount that [`detached`] has made.
+    #[must_use]
+    pub fn of_detached(fd: OwnedFd) -> Self {
+        Self { fd, directory: None, is_gone: AtomicBool::new(false) }
     }
 
     /// Refuses changes, or to run programs. Links to devices and programs with rights of others are refused in any case.
@@ -79,11 +82,14 @@ impl Device {
         if !is_read_only && !is_no_exec {
             return Ok(());
         }
-        let done = rustix::mount::mount_remount(&self.directory, flags, c"");
+        let Some(directory) = &self.directory else {
+            return Err(Failure::internal("a mount that others attach cannot be restricted"));
+        };
+        let done = rustix::mount::mount_remount(directory, flags, c"");
         done.map_err(|cause| {
             // Nobody may use it without what was asked for.
             let _ = self.unmount();
-            Failure::io(format!("restrict {}", self.directory.display()), &std::io::Error::from(cause))
+            Failure::io(format!("restrict {}", directory.display()), &std::io::Error::from(cause))
         })
     }
 
@@ -167,12 +173,60 @@ impl Device {
     /// Unmounts. Where files are still open the name goes now, and the rest when they are closed. Yields whether there are none.
     pub fn unmount(&self) -> bool {
         let is_gone = || self.is_gone.load(Ordering::SeqCst);
-        if is_gone() || rustix::mount::unmount(&self.directory, UnmountFlags::NOFOLLOW).is_ok() {
+        let Some(directory) = &self.directory else { return is_gone() };
+        if is_gone() || rustix::mount::unmount(directory, UnmountFlags::NOFOLLOW).is_ok() {
             return true;
         }
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        is_gone() || rustix::mount::unmount(&self.directory, flags).is_err()
+        is_gone() || rustix::mount::unmount(directory, flags).is_err()
     }
+}
+
+fn open_device() -> Result<OwnedFd> {
+    let fd = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    fd.map_err(|cause| {
+        Failure::io("open /dev/fuse", &std::io::Error::from(cause))
+            .hint("load the kernel module: `modprobe fuse`; in a container it must be given the device")
+    })
+}
+
+/// A mount that lies in no directory yet.
+#[derive(Debug)]
+pub struct Detached {
+    /// For the process that answers: see [`Device::of_detached`].
+    pub device: OwnedFd,
+    /// The mount, which `move_mount` attaches. It is unmounted when this is closed and no name space has it.
+    pub mount: OwnedFd,
+}
+
+/// Makes a mount without a directory, so that the host's table of mounts never has it: whoever attaches it, and nobody else, sees it.
+pub fn detached(source: &str, access: Access) -> Result<Detached> {
+    let device = open_device()?;
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let make = || -> Result<OwnedFd, Errno> {
+        use rustix::mount::{fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen};
+        let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        for (key, value) in [
+            ("source", source),
+            ("subtype", "backplane"),
+            ("fd", &*device.as_raw_fd().to_string()),
+            ("rootmode", "40000"),
+            ("user_id", &*user.to_string()),
+            ("group_id", &*group.to_string()),
+        ] {
+            fsconfig_set_string(&context, key, value)?;
+        }
+        for (key, is_wanted) in [("allow_other", access.others), ("default_permissions", access.checks)] {
+            if is_wanted {
+                fsconfig_set_flag(&context, key)?;
+            }
+        }
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    let mount = make().map_err(|cause| Failure::io("make a mount", &std::io::Error::from(cause)))?;
+    Ok(Detached { device, mount })
 }
 
 /// Unmounts a directory, from whatever process.

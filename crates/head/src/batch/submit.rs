@@ -19,8 +19,8 @@ use base::{ErrorKind, Failure, FilePath, JobId, Result, limits::JOBS_WAITING_MAX
 use check::check;
 use std::sync::Arc;
 use wire::control::{
-    ArrayRange, DependencyKind, FileState, HoldKind, JobDependency, JobSpec, JobState, OutputKind, PRIORITY,
-    SUBMIT_KEY_BYTES_MAX, Submit, Submitted,
+    ArrayRange, DependencyKind, FileState, HoldKind, JobDependency, JobSpec, JobState, MOUNT_LABEL,
+    OutputKind, PRIORITY, SUBMIT_KEY_BYTES_MAX, Submit, Submitted,
 };
 
 /// Jobs that one waits for: a look at all of them takes some milliseconds.
@@ -41,6 +41,9 @@ impl Apply for Submit {
             array.check()?;
         }
         let queue = route(core, &mut self.spec)?;
+        if self.spec.mount && !self.spec.constraints.iter().any(|label| label == MOUNT_LABEL) {
+            self.spec.constraints.push(MOUNT_LABEL.to_owned());
+        }
         check(&self.spec, self.array.is_some())?;
         check_priority(context, self.spec.priority)?;
         let count = self.array.as_ref().map_or(1, ArrayRange::count);

@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("head", &["base", "wire", "trust", "share"]),
     ("disk", &["base", "wire", "socket", "trust", "net", "client", "share"]),
     ("tape", &["base", "wire", "client"]),
-    ("batch", &["base", "wire", "client"]),
+    ("batch", &["base", "wire", "client", "fuse"]),
     ("ntuple", &["base"]),
     ("share", &["base"]),
     ("sim", &["head", "base", "wire"]),

@@ -64,7 +64,7 @@ macro_rules! for_each_call {
             // Pools and disk servers
             RegisterPartition => Done, "register_partition", Disk, Head, Changes, ["pool", "partition"];
             ReportSpace => SpaceReported, "report_space", Disk, Head, Changes, ["partition"];
-            GetSpace => Space, "get_space", People, Head, Reads, [];
+            GetSpace => Space, "get_space", Mounts, Head, Reads, [];
             NextRemovals => Removals, "next_removals", Disk, Head, Changes, ["partition"],
                 pending |reply| reply.objects.is_empty();
             ObjectsRemoved => Done, "objects_removed", Disk, Head, Changes, ["partition"];
@@ -111,34 +111,34 @@ macro_rules! for_each_call {
             NextFindings => OpenFindings, "next_findings", Disk, Head, Reads, ["partition"];
             MendFinding => Done, "mend_finding", Disk, Head, Changes, ["partition"];
             // The shared file system
-            OpenMount => MountSession, "open_mount", People, Head, Changes, ["path", "host"];
-            CloseMount => Done, "close_mount", People, Head, Changes, ["client"];
-            NextRecalls => Recalls, "next_recalls", People, Head, Reads, ["client"],
+            OpenMount => MountSession, "open_mount", Mounts, Head, Changes, ["path", "host"];
+            CloseMount => Done, "close_mount", Mounts, Head, Changes, ["client"];
+            NextRecalls => Recalls, "next_recalls", Mounts, Head, Reads, ["client"],
                 pending |reply| reply.is_empty();
-            LookUp => MountedNode, "look_up", People, Head, Reads, ["parent", "name"],
+            LookUp => MountedNode, "look_up", Mounts, Head, Reads, ["parent", "name"],
                 pending |reply| reply.is_pending();
-            GetNode => MountedNode, "get_node", People, Head, Reads, ["file"],
+            GetNode => MountedNode, "get_node", Mounts, Head, Reads, ["file"],
                 pending |reply| reply.is_pending();
-            ListNode => MountedNames, "list_node", People, Head, Reads, ["directory"];
-            MakeNode => MountedNode, "make_node", People, Head, Changes, ["parent", "name"];
-            ReadLink => LinkTarget, "read_link", People, Head, Reads, ["file"];
-            DescribeNode => FileInfo, "describe_node", People, Head, Reads, ["file"];
-            GetNodeAttributes => Attributes, "get_node_attributes", People, Head, Reads, ["file"];
-            SetNodeAttribute => Done, "set_node_attribute", People, Head, Changes, ["file"];
-            RemoveNode => Done, "remove_node", People, Head, Changes, ["parent", "name"];
-            MoveNode => Done, "move_node", People, Head, Changes, ["name", "to_name"];
-            LinkNode => MountedNode, "link_node", People, Head, Changes, ["file", "parent", "name"];
-            SetNode => MountedNode, "set_node", People, Head, Changes, ["file", "mode"];
-            OpenNode => Done, "open_node", People, Head, Reads, ["file"];
-            CloseNode => Done, "close_node", People, Head, Reads, ["file"];
-            AskGrant => GrantAnswer, "ask_grant", People, Head, Reads, ["file"],
+            ListNode => MountedNames, "list_node", Mounts, Head, Reads, ["directory"];
+            MakeNode => MountedNode, "make_node", Mounts, Head, Changes, ["parent", "name"];
+            ReadLink => LinkTarget, "read_link", Mounts, Head, Reads, ["file"];
+            DescribeNode => FileInfo, "describe_node", Mounts, Head, Reads, ["file"];
+            GetNodeAttributes => Attributes, "get_node_attributes", Mounts, Head, Reads, ["file"];
+            SetNodeAttribute => Done, "set_node_attribute", Mounts, Head, Changes, ["file"];
+            RemoveNode => Done, "remove_node", Mounts, Head, Changes, ["parent", "name"];
+            MoveNode => Done, "move_node", Mounts, Head, Changes, ["name", "to_name"];
+            LinkNode => MountedNode, "link_node", Mounts, Head, Changes, ["file", "parent", "name"];
+            SetNode => MountedNode, "set_node", Mounts, Head, Changes, ["file", "mode"];
+            OpenNode => Done, "open_node", Mounts, Head, Reads, ["file"];
+            CloseNode => Done, "close_node", Mounts, Head, Reads, ["file"];
+            AskGrant => GrantAnswer, "ask_grant", Mounts, Head, Reads, ["file"],
                 pending |reply| reply.grant.is_none();
-            CommitNode => Done, "commit_node", People, Head, Changes, ["file", "size"];
-            ReturnGrant => Done, "return_grant", People, Head, Reads, ["file"];
-            SetLock => LockAnswer, "set_lock", People, Head, Reads, ["file"],
+            CommitNode => Done, "commit_node", Mounts, Head, Changes, ["file", "size"];
+            ReturnGrant => Done, "return_grant", Mounts, Head, Reads, ["file"];
+            SetLock => LockAnswer, "set_lock", Mounts, Head, Reads, ["file"],
                 pending |reply| !reply.is_set && reply.verdict.is_none();
-            CancelLock => Done, "cancel_lock", People, Head, Reads, ["client"];
-            TestLock => LockAnswer, "test_lock", People, Head, Reads, ["file"];
+            CancelLock => Done, "cancel_lock", Mounts, Head, Reads, ["client"];
+            TestLock => LockAnswer, "test_lock", Mounts, Head, Reads, ["file"];
             GetMounts => Mounts, "get_mounts", People, Head, Reads, [];
             EvictMount => Done, "evict_mount", People, Head, Changes, ["client"];
             BeginLive => LiveBase, "begin_live", Disk, Head, Reads, [];

@@ -16,7 +16,7 @@ pub use output::{FollowJob, FollowedJob, JobLog, JobText, OUTPUT_KEPT_BYTES_MAX,
 pub use queue::*;
 pub use select::JobSelection;
 use serde::{Deserialize, Serialize};
-pub use spec::{JobDialect, JobInput, JobOutput, JobSpec, OutputKind, Resources, is_plain_name};
+pub use spec::{JobDialect, JobInput, JobOutput, JobSpec, MOUNT_LABEL, OutputKind, Resources, is_plain_name};
 use std::fmt;
 
 /// Submits a job. Fails at once if an input does not exist.

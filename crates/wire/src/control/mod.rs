@@ -42,6 +42,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub enum Audience {
     /// Anybody the facility knows.
     People,
+    /// The same, and jobs of operators, whose tokens are for files only: what a mount does with files.
+    Mounts,
     /// The rooms beside the head, in its process.
     Rooms,
     /// The same, and disk servers that joined.

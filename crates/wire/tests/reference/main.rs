@@ -198,7 +198,7 @@ fn lines(about: &str) -> String {
 /// Who may make a call.
 fn audience(call: &CallInfo) -> &'static str {
     match call.audience {
-        Audience::People => "people",
+        Audience::People | Audience::Mounts => "people",
         Audience::Disk => "disk servers",
         Audience::Tape => "tape servers",
         Audience::Cpu => "workers",
@@ -212,7 +212,7 @@ fn effect(call: &CallInfo) -> String {
     if call.effect == Effect::Reads {
         return "Changes nothing".to_owned();
     }
-    let is_of_users = matches!(call.audience, Audience::People | Audience::Hosts);
+    let is_of_users = matches!(call.audience, Audience::People | Audience::Mounts | Audience::Hosts);
     let audited = if is_of_users { "Audited" } else { "Refusals audited" };
     let named: Vec<_> = call.named.iter().map(|name| format!("`{name}`")).collect();
     if named.is_empty() { audited.to_owned() } else { format!("{audited} with {}", named.join(", ")) }

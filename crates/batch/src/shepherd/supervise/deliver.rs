@@ -44,7 +44,7 @@ impl Supervisor<'_> {
     /// Sends signals to all processes of the job, once its program has begun: before that it would meet one of our stages.
     fn send_signals(&mut self) {
         let main = self.main.as_raw_nonzero().get();
-        let mut processes = tree::descendants(self.me);
+        let mut processes = self.processes();
         processes.retain(|process| process.pid != main && process.parent != main);
         let is_starting = |pid: i32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -33,7 +33,7 @@ impl HttpDoor {
 
     /// Notes a call of the management API.
     pub(super) fn note_call<C: Call>(&self, caller: &Caller, call: &C, outcome: Result<&C::Reply, &Failure>) {
-        let is_chore = !matches!(C::AUDIENCE, Audience::People | Audience::Hosts);
+        let is_chore = !matches!(C::AUDIENCE, Audience::People | Audience::Mounts | Audience::Hosts);
         let (is_look, failure) = (is_chore || C::EFFECT == Effect::Reads, outcome.err());
         if is_look && is_dull(failure) {
             return;

@@ -7,7 +7,7 @@ use base::{
     units::{Size, Span},
 };
 use serde::{Deserialize, Serialize};
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, path::Path};
 
 /// Shares of the CPU slots (`bp shares`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct Batch {
     /// What this worker has, for jobs that ask for it: words such as "gpu". The architecture of its processors and the labels of
     /// its host count, too.
     pub labels: Vec<String>,
+    /// The directory of this host in which jobs find the facility that ask for it (`bp submit --mount`). It must exist; other
+    /// processes do not see the mount. Empty: a directory of the job's own. Jobs find its path in `BP_MOUNT`.
+    pub mount: String,
     /// Run jobs on the head's host although the head demands tokens. Jobs of users that the host does not know then run beside
     /// the facility's key and catalogue.
     pub beside_head: bool,
@@ -75,6 +78,7 @@ impl Default for Batch {
             cpus: 0,
             memory: Size(0),
             labels: Vec::new(),
+            mount: String::new(),
             beside_head: false,
             uid_min: 1000,
             slot_uids: String::new(),
@@ -136,6 +140,9 @@ impl Batch {
             |label: &String| !label.is_empty() && !label.contains(|c: char| c == ',' || c.is_whitespace());
         if !self.labels.iter().all(is_word) {
             return refuse(format!("batch.labels = {:?}", self.labels), "labels are words without commas");
+        }
+        if !self.mount.is_empty() && !Path::new(&self.mount).is_absolute() {
+            return refuse(format!("batch.mount = {:?}", self.mount), "give a path that begins with a slash");
         }
         if self.processes < PROCESSES_MIN {
             let what = format!("batch.processes = {} is below {PROCESSES_MIN}", self.processes);

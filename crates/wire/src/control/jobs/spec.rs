@@ -172,6 +172,10 @@ pub struct JobSpec {
     /// Labels that its worker must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<String>,
+    /// The facility is mounted for it, with the rights of its owner, in the directory that `BP_MOUNT` names. Its inputs are links that
+    /// lead there. Its worker must have the label `mount`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mount: bool,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -182,6 +186,9 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub dialect: JobDialect,
 }
+
+/// The label that workers have which can mount the facility for jobs.
+pub const MOUNT_LABEL: &str = "mount";
 
 /// Whether a field is left out where it is written.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

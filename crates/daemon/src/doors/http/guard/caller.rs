@@ -62,7 +62,7 @@ impl Caller {
     /// and by hosts that do such work.
     pub(in crate::doors::http) fn principal_for<C: Call>(&self) -> Result<Principal> {
         let role = match C::AUDIENCE {
-            Audience::People => return Ok(self.who.clone()),
+            Audience::People | Audience::Mounts => return Ok(self.who.clone()),
             Audience::Rooms => None,
             Audience::Disk => Some(Role::Disk),
             Audience::Tape => Some(Role::Tape),

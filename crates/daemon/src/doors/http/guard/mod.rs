@@ -244,9 +244,10 @@ fn check_short(request: &Request<Body>) -> Result<()> {
 /// no job. What a daemon of another version says may mean something else.
 fn check_host(request: &Request<Body>, member: &Member) -> Result<()> {
     let path = request.uri().path();
-    let audience = path.strip_prefix(API).and_then(|call| call.strip_prefix("v1/")).and_then(audience_of);
+    let audience = path.strip_prefix(CALLS).and_then(audience_of);
     // Calls of rooms are for those in the head's own process.
-    let is_foreign = audience.is_none_or(|audience| matches!(audience, Audience::People | Audience::Rooms));
+    let is_foreign = audience
+        .is_none_or(|audience| matches!(audience, Audience::People | Audience::Mounts | Audience::Rooms));
     if is_foreign || request.method() != Method::POST {
         let (verb, host) = (request.method(), &member.name);
         return Err(Failure::permission(format!("{verb} {path} is for users, not for host {host}"))
@@ -308,6 +309,10 @@ async fn local(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Resu
 /// Checks what the scopes of a token allow.
 fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Option<Peer>) -> Result<()> {
     let target = request.uri().path();
+    let audience = target.strip_prefix(CALLS).and_then(audience_of);
+    if audience == Some(Audience::Mounts) && who.is_for_all_files() {
+        return Ok(());
+    }
     if target.starts_with(API) || target.starts_with("/console") || target == "/metrics" {
         return Err(Failure::permission("a token with scopes is for files only")
             .hint("`bp token create` without --scope makes one for everything that its user may do"));
