@@ -50,6 +50,10 @@ pub const TAPE_ATTEMPTS_MAX: u32 = 3;
 pub const TAPE_SESSION_FILES_MAX: usize = 500;
 /// Bytes of one archive session between flushes, as CTA.
 pub const TAPE_FLUSH_BYTES: u64 = 32 << 30;
+/// Requests of one tape session, if most of its files are small and lie in bundles: the orders must fit an answer.
+pub const TAPE_SESSION_REQUESTS_MAX: usize = 2000;
+/// Largest file that may be put into a bundle with others: a tape server holds two of them in memory.
+pub const TAPE_BUNDLED_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes that a survey session reads: about ten minutes, for which others wait that want the drive.
 pub const TAPE_SURVEY_BYTES: u64 = 256 << 30;
 /// Inputs plus outputs of one job.

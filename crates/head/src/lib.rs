@@ -34,5 +34,6 @@ pub use executor::{
     service::Head,
 };
 pub use namespace::rights;
+pub use tape::Bundling;
 pub use trash::TrashPolicy;
 pub use waits::Waits;

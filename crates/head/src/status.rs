@@ -180,9 +180,11 @@ fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow], now: Timestamp) ->
 fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
     let session = sessions.iter().find(|session| session.vid == row.vid);
     let busy = session.map(|session| session.drive.clone());
-    let survey = session.filter(|session| session.kind == "survey");
-    let survey = survey
-        .map(|session| format!("is being surveyed in drive {}, file {}", session.drive, row.append.fseq));
+    let survey = session.and_then(|session| match &*session.kind {
+        "survey" => Some(format!("is being surveyed in drive {}, file {}", session.drive, row.append.fseq)),
+        "verify" => Some(format!("is being verified in drive {}, file {}", session.drive, row.verify_next)),
+        _ => None,
+    });
     let loaded = core.live.drives.iter().find(|(_, live)| live.loaded.as_ref() == Some(&row.vid));
     VolumeInfo {
         drive: busy.or_else(|| loaded.map(|(name, _)| name.clone())),

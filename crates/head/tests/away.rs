@@ -58,7 +58,7 @@ fn archive(world: &mut World, at: &str) {
     let session = archive_session(world);
     let TapeWork::Archive { append, files } = &session.work else { panic!("{session:?}") };
     let (fseq, block, end_block) = (append.fseq, append.block, append.block + 4);
-    let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block }];
+    let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block, member: None }];
     world.room(FilesArchived { session: session.id, copies, used_bytes: 200_000 }).unwrap();
     end_session(world, &session, 0);
     assert_eq!(state(world, at), FileState::Both);

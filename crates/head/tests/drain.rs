@@ -91,7 +91,8 @@ fn what_is_on_tape_too_does_not_count() {
     let copy = ask_archive(&mut world, "/f0").map(|_| archive_session(&mut world)).unwrap();
     let wire::control::TapeWork::Archive { append, files } = &copy.work else { panic!("{copy:?}") };
     let (fseq, block, end_block) = (append.fseq, append.block, append.block + 4);
-    let copies = vec![wire::control::ArchivedCopy { request: files[0].request, fseq, block, end_block }];
+    let copies =
+        vec![wire::control::ArchivedCopy { request: files[0].request, fseq, block, end_block, member: None }];
     world.room(wire::control::FilesArchived { session: copy.id, copies, used_bytes: 200_000 }).unwrap();
     set(&mut world, PARTITION, PartitionState::ReadOnly);
     drain(&mut world, false).unwrap();

@@ -86,6 +86,7 @@ fn a_host_whose_files_are_elsewhere_too_is_turned_away_without_force() {
         fseq: append.fseq,
         block: append.block,
         end_block: append.block + 4,
+        member: None,
     };
     let (session, copies, used_bytes) = (session.id, vec![copy], 1000);
     world.room(wire::control::FilesArchived { session, copies, used_bytes }).unwrap();

@@ -59,7 +59,7 @@ fn survey(world: &mut World, vid: &str) -> TapeSession {
 fn found(fseq: u32, file: FileId, content: Content, day: i64) -> FoundFile {
     let block = 1 + 10 * (u64::from(fseq) - 1);
     let (size, checksums, created) = (content.size, content.sums, Timestamp(day * DAY));
-    FoundFile { file, fseq, block, end_block: block + 10, size, checksums, created }
+    FoundFile { file, fseq, block, end_block: block + 10, size, checksums, created, member: None }
 }
 
 fn report(world: &mut World, session: &TapeSession, files: &[FoundFile]) -> Result<Done> {

@@ -1,6 +1,6 @@
 //! Checkers: what must hold after every step.
 
-use crate::World;
+use crate::{World, tape::TapeFile};
 use base::FilePath;
 use wire::control::{FileInfo, JobState, Jobs, Stat};
 
@@ -36,9 +36,10 @@ impl World {
     fn is_on_tape(&self, path: &FilePath, info: &FileInfo) -> bool {
         for copy in &info.copies {
             let volume = &self.library.volumes[&copy.vid];
-            let found = volume.files.get(copy.fseq as usize - 1);
-            let found = found.unwrap_or_else(|| panic!("{path}: {} has no file {}", copy.vid, copy.fseq));
-            assert_eq!(found.file, info.entry.id, "{path}: {} file {} is another file", copy.vid, copy.fseq);
+            let is_it = |file: &&TapeFile| (file.fseq, file.file) == (copy.fseq, info.entry.id);
+            let found = volume.files.iter().find(is_it);
+            let found =
+                found.unwrap_or_else(|| panic!("{path}: {} has it not as file {}", copy.vid, copy.fseq));
             assert_eq!(Some(found.content.sums), info.entry.checksums, "{path}: the copy has other content");
         }
         !info.copies.is_empty()

@@ -5,9 +5,10 @@ use base::{Failure, FileId, Timestamp, Vid};
 use std::collections::BTreeMap;
 use wire::{
     control::{
-        AppendPoint, ArchiveFile, ArchivedCopy, Blame, DriveContent, EndTapeSession, FileRecalled,
-        FilesArchived, FilesFound, FoundFile, NextTapeSession, RecallFile, RequestFailed, TapePhase,
-        TapeProgress, TapeSession, TapeWork, VolumeSurveyed,
+        AppendPoint, ArchiveFile, ArchivedCopy, Blame, DamagedFile, DriveContent, EndTapeSession,
+        FileRecalled, FilesArchived, FilesFound, FilesVerified, FoundFile, NextTapeSession, RecallFile,
+        RequestFailed, TapeMember, TapePhase, TapeProgress, TapeSession, TapeWork, VerifyFile,
+        VolumeSurveyed,
     },
     media::label::LabelDate,
 };
@@ -19,8 +20,13 @@ const BLOCKS_PER_FILE: u64 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapeFile {
     pub(crate) file: FileId,
+    /// The tape file; those of a bundle have the same.
+    pub(crate) fseq: u32,
+    pub(crate) member: Option<TapeMember>,
     pub(crate) block: u64,
     pub(crate) content: Content,
+    /// It cannot be read any more.
+    pub is_damaged: bool,
     /// The beginning of the day on which it was written.
     pub(crate) created: Timestamp,
 }
@@ -76,6 +82,11 @@ impl Library {
         self.loaded.iter().map(content).collect()
     }
 
+    /// Sequence number of the next tape file.
+    fn next_fseq(&self, vid: &Vid) -> u32 {
+        self.volumes[vid].files.last().map_or(1, |file| file.fseq + 1)
+    }
+
     fn used(&self, vid: &Vid) -> u64 {
         self.volumes[vid].files.iter().map(|file| file.content.size + 100).sum()
     }
@@ -123,6 +134,7 @@ impl World {
             TapeWork::Archive { append, files } => self.archive(session, *append, files, mishap),
             TapeWork::Recall { files } => self.recall(session, files, mishap),
             TapeWork::Survey { from, .. } => self.survey(session, *from, mishap),
+            TapeWork::Verify { files } => self.verify(session, files, mishap),
         }
     }
 
@@ -136,56 +148,67 @@ impl World {
         let vid = &session.vid;
         let volume = self.library.volumes.get_mut(vid).expect("a known volume");
         assert!(volume.is_labelled, "{vid} is written without a label");
-        let known = append.fseq as usize - 1;
-        assert!(volume.files.len() >= known, "{vid}: the catalogue knows files that are not there");
-        assert!(volume.files.len() == known || append.may_have_leftover, "{vid}: leftover nobody expected");
-        volume.files.truncate(known);
-        for (done, file) in files.iter().enumerate() {
+        let last = volume.files.last().map_or(0, |file| file.fseq);
+        assert!(last + 1 >= append.fseq, "{vid}: the catalogue knows files that are not there");
+        assert!(last + 1 == append.fseq || append.may_have_leftover, "{vid}: leftover nobody expected");
+        volume.files.retain(|file| file.fseq < append.fseq);
+        let tape_files: Vec<_> =
+            files.chunk_by(|one, next| one.bundle.is_some() && one.bundle == next.bundle).collect();
+        for (done, files) in tape_files.iter().enumerate() {
             match mishap {
-                Mishap::SessionEnds if done == files.len() / 2 => {
+                Mishap::SessionEnds if done == tape_files.len() / 2 => {
                     return Some(Some((Blame::System, Failure::unavailable("the disk server went away"))));
                 }
                 Mishap::FileFails if done == 0 => {
-                    self.fail(session, file.request);
+                    self.fail(session, files[0].request);
+                    if files.len() > 1 {
+                        self.append(session, &files[1..], Mishap::None)?;
+                    }
                     continue;
                 }
                 _ => {}
             }
-            let mishap = if done >= files.len() / 2 { mishap } else { Mishap::None };
-            self.append(session, file, mishap)?;
+            let mishap = if done >= tape_files.len() / 2 { mishap } else { Mishap::None };
+            self.append(session, files, mishap)?;
         }
         Some(None)
     }
 
-    fn append(&mut self, session: &TapeSession, file: &ArchiveFile, mishap: Mishap) -> Option<()> {
-        let Some(object) = self.disk.objects.get(&self.object(&file.source)).copied() else {
-            // Removed while the session ran.
-            self.fail(session, file.request);
-            return Some(());
-        };
-        assert_eq!((object.content.size, object.content.sums), (file.size, file.checksums));
-        if self.library.used(&session.vid) + file.size > self.library.capacity {
-            let failure = Failure::no_space(format!("volume {} is full", session.vid));
-            let call =
-                RequestFailed { session: session.id, request: file.request, blame: Blame::Volume, failure };
+    /// Writes one tape file.
+    fn append(&mut self, session: &TapeSession, files: &[ArchiveFile], mishap: Mishap) -> Option<()> {
+        let (vid, fseq) = (&session.vid, self.library.next_fseq(&session.vid));
+        let block = 1 + u64::from(fseq - 1) * BLOCKS_PER_FILE;
+        let created = LabelDate::from_timestamp(self.now).begins();
+        let (mut copies, mut written, mut offset) = (Vec::new(), Vec::new(), 512);
+        for file in files {
+            let Some(object) = self.disk.objects.get(&self.object(&file.source)).copied() else {
+                // Removed while the session ran.
+                self.fail(session, file.request);
+                continue;
+            };
+            assert_eq!((object.content.size, object.content.sums), (file.size, file.checksums));
+            let member = file.bundle.map(|bundle| TapeMember { bundle, offset });
+            offset += file.size + 512;
+            let content = object.content;
+            let is_damaged = false;
+            written.push(TapeFile { file: file.file, fseq, member, block, content, is_damaged, created });
+            let end_block = block + BLOCKS_PER_FILE;
+            copies.push(ArchivedCopy { request: file.request, fseq, block, end_block, member });
+        }
+        let bytes: u64 = written.iter().map(|file| file.content.size).sum();
+        if let Some(first) = copies.first()
+            && self.library.used(vid) + bytes > self.library.capacity
+        {
+            let (request, failure) = (first.request, Failure::no_space(format!("volume {vid} is full")));
+            let call = RequestFailed { session: session.id, request, blame: Blame::Volume, failure };
             self.room(call).expect("a drive may report a failure");
             return Some(());
         }
-        let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
-        let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
-        let created = LabelDate::from_timestamp(self.now).begins();
-        volume.files.push(TapeFile { file: file.file, block, content: object.content, created });
+        self.library.volumes.get_mut(vid).expect("a known volume").files.extend(written);
         if mishap == Mishap::Crash {
             return None;
         }
-        let copy = ArchivedCopy {
-            request: file.request,
-            fseq: volume.files.len() as u32,
-            block,
-            end_block: block + BLOCKS_PER_FILE,
-        };
-        let used_bytes = self.library.used(&session.vid);
-        let report = FilesArchived { session: session.id, copies: vec![copy], used_bytes };
+        let report = FilesArchived { session: session.id, copies, used_bytes: self.library.used(vid) };
         if mishap == Mishap::AnswerLost {
             self.room(report.clone()).expect("copies may be reported");
         }
@@ -197,8 +220,9 @@ impl World {
     fn survey(&mut self, session: &TapeSession, from: AppendPoint, mishap: Mishap) -> Option<Trouble> {
         let volume = self.library.volumes[&session.vid].clone();
         let used_bytes = self.library.used(&session.vid);
-        let (known, all) = (from.fseq as usize - 1, volume.files.len());
-        for (at, file) in volume.files.iter().enumerate().skip(known) {
+        let tape_files: Vec<_> = volume.files.chunk_by(|one, next| one.fseq == next.fseq).collect();
+        let (known, all) = (from.fseq as usize - 1, tape_files.len());
+        for (at, files) in tape_files.iter().enumerate().skip(known) {
             let is_middle = at == usize::midpoint(known, all);
             match mishap {
                 Mishap::SessionEnds if is_middle => {
@@ -207,23 +231,16 @@ impl World {
                 Mishap::Crash if is_middle => return None,
                 _ => {}
             }
-            let found = FoundFile {
-                file: file.file,
-                fseq: at as u32 + 1,
-                block: file.block,
-                end_block: file.block + BLOCKS_PER_FILE,
-                size: file.content.size,
-                checksums: file.content.sums,
-                created: file.created,
-            };
-            let report = FilesFound { session: session.id, files: vec![found], used_bytes };
+            let files = files.iter().map(found).collect();
+            let report = FilesFound { session: session.id, files, used_bytes };
             if mishap == Mishap::AnswerLost {
                 self.room(report.clone()).expect("found files may be reported");
             }
             self.room(report).expect("found files may be reported, also twice");
         }
-        let block = 1 + all as u64 * BLOCKS_PER_FILE;
-        let end = AppendPoint { fseq: all as u32 + 1, block, may_have_leftover: false };
+        let fseq = self.library.next_fseq(&session.vid);
+        let block = 1 + u64::from(fseq - 1) * BLOCKS_PER_FILE;
+        let end = AppendPoint { fseq, block, may_have_leftover: false };
         let end = volume.is_labelled.then_some(end);
         let surveyed = VolumeSurveyed { session: session.id, end, used_bytes };
         self.room(surveyed).expect("the end may be reported");
@@ -242,8 +259,10 @@ impl World {
                 }
                 _ => {}
             }
-            let found = self.library.volumes[&session.vid].files[file.fseq as usize - 1];
-            assert_eq!((found.file, found.block), (file.file, file.block), "labels do not match");
+            let is_it = |found: &&TapeFile| (found.fseq, found.file) == (file.fseq, file.file);
+            let volume = &self.library.volumes[&session.vid];
+            let found = *volume.files.iter().find(is_it).expect("the copy is on the volume");
+            assert_eq!((found.block, found.member), (file.block, file.member), "labels do not match");
             assert_eq!((found.content.size, found.content.sums), (file.size, file.checksums));
             let object = self.object(&file.sink);
             self.disk.write(object, file.file, found.content);
@@ -259,9 +278,40 @@ impl World {
         Some(None)
     }
 
+    fn verify(&mut self, session: &TapeSession, files: &[VerifyFile], mishap: Mishap) -> Option<Trouble> {
+        let mut damaged = Vec::new();
+        for file in files {
+            let is_it = |found: &&TapeFile| (found.fseq, found.file) == (file.fseq, file.file);
+            let found = self.library.volumes[&session.vid].files.iter().find(is_it);
+            let is_good =
+                found.is_some_and(|found| found.content.sums == file.checksums && !found.is_damaged);
+            if !is_good {
+                let (fseq, offset) = (file.fseq, file.member.map_or(0, |member| member.offset));
+                damaged.push(DamagedFile { fseq, offset, failure: Failure::corrupt("checksums differ") });
+            }
+        }
+        if mishap == Mishap::Crash {
+            return None;
+        }
+        let next_fseq = files.last().map_or(1, |file| file.fseq + 1);
+        let report = FilesVerified { session: session.id, next_fseq, damaged };
+        if mishap == Mishap::AnswerLost {
+            self.room(report.clone()).expect("a verification may be reported");
+        }
+        self.room(report).expect("a verification may be reported, also twice");
+        Some(None)
+    }
+
     fn fail(&mut self, session: &TapeSession, request: base::RequestId) {
         let failure = Failure::new(base::ErrorKind::Io, "read error that goes away");
         let call = RequestFailed { session: session.id, request, blame: Blame::File, failure };
         self.room(call).expect("a drive may report a failure");
     }
+}
+
+/// What a survey says of a file.
+fn found(file: &TapeFile) -> FoundFile {
+    let TapeFile { file, fseq, member, block, content, created, .. } = *file;
+    let (size, checksums, end_block) = (content.size, content.sums, block + BLOCKS_PER_FILE);
+    FoundFile { file, fseq, block, end_block, size, checksums, created, member }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use base::{FilePath, Millis, ObjectId, Result, Timestamp, rng::Rng};
 use head::{
-    Apply, Context, Core, HeadConfig, Principal, TrashPolicy,
+    Apply, Bundling, Context, Core, HeadConfig, Principal, TrashPolicy,
     store::{Catalogue, FacilityRow},
 };
 use std::{any::Any, collections::BTreeMap};
@@ -19,6 +19,8 @@ use wire::{
     control::{Cartridge, JobUsers, RegisterLibrary, RegisterWorker},
 };
 
+/// What [`World::bundle_small_files`] does.
+const BUNDLING: Bundling = Bundling { below: 2500, bytes: 6000, wait: Millis(0) };
 /// Drives of the simulated library.
 pub const DRIVES: [&str; 2] = ["drv0", "drv1"];
 pub(crate) const PARTITION: &str = "disk1";
@@ -31,6 +33,7 @@ const VOLUME_BYTES: u64 = 600_000;
 pub struct World {
     core: Option<Core>,
     trash: TrashPolicy,
+    bundling: Bundling,
     starts: u32,
     catalogue: Catalogue,
     /// What goes with the catalogue.
@@ -74,6 +77,7 @@ impl World {
         let mut world = Self {
             core: None,
             trash: TrashPolicy::NONE,
+            bundling: Bundling::default(),
             starts: 0,
             catalogue,
             _place: place,
@@ -99,7 +103,8 @@ impl World {
             pool: "main".into(),
         };
         let core = Core::open(&self.catalogue, config, self.now);
-        self.core = Some(core.expect("the catalogue survives").with_trash(trash));
+        self.core =
+            Some(core.expect("the catalogue survives").with_trash(trash).with_bundling(self.bundling));
         self.starts += 1;
         self.register().expect("rooms can register");
     }
@@ -129,6 +134,17 @@ impl World {
             self.worker.runs.remove(&run);
         }
         Ok(())
+    }
+
+    /// Has small files share tape files from now on: about half of those of the simulation.
+    pub fn bundle_small_files(&mut self) {
+        self.bundling = BUNDLING;
+        self.core = self.core.take().map(|core| core.with_bundling(BUNDLING));
+    }
+
+    /// Has tape volumes verified that were not read for so long.
+    pub fn verify_tapes(&mut self, interval: Millis) {
+        self.core = self.core.take().map(|core| core.with_tape_verification(interval));
     }
 
     /// Keeps what is removed from now on.

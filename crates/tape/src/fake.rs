@@ -4,7 +4,9 @@ use crate::{
     copier::Disk,
     session::{Head, LabelStyle},
 };
-use base::{Checksums, ErrorKind, Failure, FileId, Millis, RequestId, Result, SessionId, Vid, rng::Rng};
+use base::{
+    Checksums, ErrorKind, Failure, FileId, Millis, RequestId, Result, SessionId, Timestamp, Vid, rng::Rng,
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -14,7 +16,7 @@ use std::{
 use wire::{
     control::{
         AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FilesArchived, FilesFound,
-        FoundFile, RecallFile, RequestFailed, TapeSession, TapeWork, VolumeSurveyed,
+        FoundFile, RecallFile, RequestFailed, TapeSession, TapeWork, VerifyFile, VolumeSurveyed,
     },
     media::label::LabelDate,
 };
@@ -136,12 +138,13 @@ impl Catalogue {
 
     fn archived(&mut self, archived: FilesArchived) -> Result<()> {
         let append = self.append.as_mut().unwrap();
-        for copy in archived.copies {
+        for copies in archived.copies.chunk_by(|one, next| one.fseq == next.fseq) {
+            let copy = &copies[0];
             if (copy.fseq, copy.block) != (append.fseq, append.block) {
                 return Err(Failure::corrupt("copy does not follow the catalogue's end"));
             }
             (append.fseq, append.block) = (copy.fseq + 1, copy.end_block);
-            self.copies.insert(copy.request.0, copy);
+            self.copies.extend(copies.iter().map(|copy| (copy.request.0, copy.clone())));
         }
         Ok(())
     }
@@ -152,13 +155,14 @@ impl Catalogue {
     }
 
     fn note_found(&mut self, found: FilesFound) -> Result<()> {
-        for file in found.files {
+        for files in found.files.chunk_by(|one, next| one.fseq == next.fseq) {
+            let file = &files[0];
             if (file.fseq, file.block) != self.place() {
                 return Err(Failure::corrupt("what was found does not follow the catalogue's end"));
             }
             let (fseq, block) = (file.fseq + 1, file.end_block);
             self.append = Some(AppendPoint { fseq, block, may_have_leftover: false });
-            self.found.push(file);
+            self.found.extend_from_slice(files);
         }
         Ok(())
     }
@@ -198,16 +202,43 @@ impl Catalogue {
         }
     }
 
+    /// The same, as one bundle for each list of requests.
+    pub(crate) fn archive_bundles(&mut self, id: u64, disk: &MemoryDisk, bundles: &[&[u64]]) -> TapeSession {
+        let mut orders = self.archive(id, disk, &bundles.concat());
+        if let TapeWork::Archive { files, .. } = &mut orders.work {
+            let labels = bundles.iter().zip(1..).flat_map(|(bundle, number)| {
+                bundle.iter().map(move |_| wire::media::bundle::label_of(number))
+            });
+            for (file, label) in files.iter_mut().zip(labels) {
+                file.bundle = Some(label);
+            }
+        }
+        orders
+    }
+
     /// Orders for a recall of these requests.
     pub(crate) fn recall(&self, id: u64, disk: &MemoryDisk, requests: &[u64]) -> TapeSession {
         let file = |request: &u64| {
-            let ArchivedCopy { fseq, block, .. } = self.copies[request];
+            let ArchivedCopy { fseq, block, member, .. } = self.copies[request];
             let ArchiveFile { request, file, path, size, checksums, .. } = disk.archive_file(*request);
             let sink = format!("sink{request}");
-            RecallFile { request, file, path, fseq, block, size, checksums, sink }
+            RecallFile { request, file, path, fseq, block, size, checksums, sink, member }
         };
         let files = requests.iter().map(file).collect();
         TapeSession { id: SessionId(id), vid: vid(1), used_bytes: 0, work: TapeWork::Recall { files } }
+    }
+}
+
+impl Catalogue {
+    /// Orders for a verification of what these requests have written.
+    pub(crate) fn verify(&self, id: u64, disk: &MemoryDisk, requests: &[u64]) -> TapeSession {
+        let file = |request: &u64| {
+            let ArchivedCopy { fseq, block, member, .. } = self.copies[request];
+            let ArchiveFile { file, size, checksums, .. } = disk.archive_file(*request);
+            VerifyFile { file, fseq, block, size, checksums, member }
+        };
+        let files = requests.iter().map(file).collect();
+        TapeSession { id: SessionId(id), vid: vid(1), used_bytes: 0, work: TapeWork::Verify { files } }
     }
 }
 
@@ -253,6 +284,8 @@ impl MemoryDisk {
             size,
             checksums,
             source,
+            modified: Timestamp(1_700_000_000_000),
+            bundle: None,
         }
     }
 

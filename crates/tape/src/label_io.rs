@@ -4,6 +4,7 @@
 //! Failures of the source or the sink pass through as they are.
 
 mod append;
+mod bundle;
 mod context;
 mod read;
 mod survey;
@@ -16,6 +17,7 @@ use crate::drive::TapeDrive;
 pub use append::{append_file, close_end, seek_append};
 use append::{check_before, is_free};
 use base::{Checksums, FileId, Vid};
+pub use bundle::{Bundle, OpenBundle, SmallFile, append_bundle, read_member};
 use context::LabelContext;
 use read::Data;
 pub use read::read_file;

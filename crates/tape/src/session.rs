@@ -11,31 +11,34 @@
 //! the drive ends it. Copies are reported after a flush and never before, recalled files after the disk server has
 //! committed them.
 
+mod archive;
 mod report;
+mod small_files;
 mod survey;
+mod verify;
 
 use crate::{
     activity::Activity,
     copier::{self, Disk},
     drive::TapeDrive,
     fault::Fault,
-    label_io::{self, Relabel, Style, TapeFile},
+    label_io::{self, OpenBundle, Relabel, TapeFile},
     loading::{self, Robot},
     watchdog::{Watchdog, WatchedDrive},
 };
-use base::{Failure, Millis, RequestId, Result, limits::TAPE_FLUSH_BYTES};
+use base::{Millis, RequestId, Result};
 use client::{Control, Stop};
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::{
     control::{
-        AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FileRecalled, FilesArchived,
-        RecallFile, RequestFailed, TapePhase, TapeSession, TapeWork,
+        AppendPoint, Blame, Call, EndTapeSession, FileRecalled, RecallFile, RequestFailed, TapePhase,
+        TapeSession, TapeWork,
     },
     media::label::LabelDate,
 };
 
-/// Files written between flushes: what CTA does.
+/// Tape files written between flushes: what CTA does.
 const FLUSH_FILES: usize = 200;
 /// Faults of disk servers in a row after which a session gives up: they may all be gone.
 const SYSTEM_FAULTS_MAX: u32 = 3;
@@ -88,6 +91,7 @@ enum Step {
     /// Flush and report, then go on with this file.
     Flush(usize),
     Recall(usize),
+    Verify(usize),
     BeginSurvey,
     /// Read the file that lies at the end of what is known.
     Survey,
@@ -100,10 +104,11 @@ struct Session<'a, H, D> {
     loads: u32,
     /// Where the next file goes, or lies.
     end: AppendPoint,
-    /// Written, not flushed.
-    pending: Vec<ArchivedCopy>,
-    pending_bytes: u64,
+    pending: archive::Pending,
+    /// The bundle of which a file was read last.
+    bundle: Option<OpenBundle>,
     survey: survey::Survey,
+    verification: verify::Verification,
     /// Something that the catalogue does not know may lie behind `end`.
     is_dirty: bool,
     is_nearly_full: bool,
@@ -125,9 +130,10 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
         orders,
         loads: 0,
         end,
-        pending: Vec::new(),
-        pending_bytes: 0,
+        pending: archive::Pending::default(),
+        bundle: None,
         survey: survey::Survey::default(),
+        verification: verify::Verification::default(),
         is_dirty: matches!(&orders.work, TapeWork::Archive { append, .. } if append.may_have_leftover),
         is_nearly_full: false,
         system_faults: 0,
@@ -180,6 +186,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             Step::Archive(index) => self.archive(index),
             Step::Flush(index) => self.flush(index),
             Step::Recall(index) => self.recall(index),
+            Step::Verify(index) => self.verify(index),
             Step::BeginSurvey => self.begin_survey(),
             Step::Survey => self.survey(),
             Step::Done => Ok(Step::Done),
@@ -208,6 +215,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         label_io::check_label(&mut self.bay.drive, &self.orders.vid)?;
         Ok(match self.orders.work {
             TapeWork::Recall { .. } => Step::Recall(0),
+            TapeWork::Verify { .. } => Step::Verify(0),
             _ => Step::SeekEnd,
         })
     }
@@ -216,82 +224,6 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         self.bay.activity.phase(TapePhase::Locating);
         label_io::seek_append(&mut self.bay.drive, &self.orders.vid, self.end)?;
         Ok(Step::Archive(0))
-    }
-
-    fn archive(&mut self, index: usize) -> Result<Step, Fault> {
-        let orders = self.orders;
-        let TapeWork::Archive { files, .. } = &orders.work else {
-            return Ok(Step::Done);
-        };
-        let Some(file) = files.get(index) else {
-            return Ok(Step::Flush(index));
-        };
-        self.bay.activity.file(file.request);
-        if let Err(fault) = self.archive_file(file) {
-            self.file_failed(file.request, fault)?;
-        }
-        let is_due = self.pending.len() >= FLUSH_FILES || self.pending_bytes >= TAPE_FLUSH_BYTES;
-        Ok(if is_due || self.is_nearly_full { Step::Flush(index + 1) } else { Step::Archive(index + 1) })
-    }
-
-    fn archive_file(&mut self, file: &ArchiveFile) -> Result<(), Fault> {
-        let AppendPoint { fseq, block, .. } = self.end;
-        let on_tape = TapeFile {
-            vid: self.orders.vid.clone(),
-            fseq,
-            file_id: file.file,
-            block,
-            size: file.size,
-            checksums: file.checksums,
-        };
-        let Bay { drive, style, disk, activity, stop, .. } = &mut *self.bay;
-        if self.is_dirty {
-            let place = format_args!("volume {}", self.orders.vid);
-            drive.locate(block).map_err(|failure| Fault::of_drive(failure.during(place)))?;
-        }
-        let writer = label_io::writer(drive, &style.site, &style.host);
-        let style = Style { block_bytes: style.block_bytes, today: (style.today)(), writer };
-        let is_dirty = &mut self.is_dirty;
-        let appended = copier::from_disk(disk.as_ref(), &file.source, stop, |source| {
-            *is_dirty = true;
-            let mut counted =
-                |buffer: &mut [u8]| source(buffer).inspect(|bytes| activity.transferred(*bytes));
-            label_io::append_file(drive, &on_tape, &style, &mut counted)
-        })?;
-        let end_block = appended.end_block;
-        self.pending.push(ArchivedCopy { request: file.request, fseq, block, end_block });
-        self.pending_bytes += file.size;
-        self.used_bytes += file.size;
-        self.end = AppendPoint { fseq: fseq + 1, block: end_block, may_have_leftover: true };
-        (self.is_dirty, self.is_nearly_full, self.system_faults) = (false, appended.is_nearly_full, 0);
-        Ok(())
-    }
-
-    fn flush(&mut self, next: usize) -> Result<Step, Fault> {
-        self.flush_pending()?;
-        let TapeWork::Archive { files, .. } = &self.orders.work else {
-            return Ok(Step::Done);
-        };
-        if self.is_nearly_full {
-            let failure =
-                Failure::no_space(format!("volume {} is full: the drive warned of its end", self.orders.vid));
-            return Err(Fault::volume(failure));
-        }
-        Ok(if next < files.len() { Step::Archive(next) } else { Step::Done })
-    }
-
-    /// Makes what was written durable, and only then reports it.
-    fn flush_pending(&mut self) -> Result<(), Fault> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        self.bay.activity.phase(TapePhase::Flushing);
-        let copies = std::mem::take(&mut self.pending);
-        self.pending_bytes = 0;
-        self.on_volume(TapeDrive::flush)?;
-        let used_bytes = self.used_bytes()?;
-        let archived = FilesArchived { session: self.orders.id, copies, used_bytes };
-        self.bay.report(&archived).map_err(Fault::system)
     }
 
     /// Asks something of the drive; what fails names the volume.
@@ -305,21 +237,6 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
     fn used_bytes(&mut self) -> Result<u64, Fault> {
         let capacity = self.on_volume(TapeDrive::capacity)?;
         Ok(capacity.map_or(self.used_bytes, |capacity| capacity.used_bytes))
-    }
-
-    /// After a fault: files that were written before it are good, if the drive can still flush them.
-    fn save_pending(&mut self) {
-        if let Err(fault) = self.flush_pending() {
-            warn!(session = %self.orders.id, cause = %fault, "files written before the fault must be written again");
-        }
-    }
-
-    /// At the end of a good session nothing may lie behind the last file, for the head takes it so.
-    fn close_end(&mut self) -> Result<(), Fault> {
-        if !self.is_dirty {
-            return Ok(());
-        }
-        label_io::close_end(&mut self.bay.drive, &self.orders.vid, self.end.block)
     }
 
     fn recall(&mut self, index: usize) -> Result<Step, Fault> {
@@ -352,9 +269,14 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             size: file.size,
             checksums: file.checksums,
         };
+        let bundle = &mut self.bundle;
         let Bay { drive, disk, activity, stop, .. } = &mut *self.bay;
         copier::to_disk(disk.as_ref(), &file.sink, stop, |sink| {
             let mut counted = |block: &[u8]| sink(block).inspect(|()| activity.transferred(block.len()));
+            if let Some(member) = file.member {
+                return label_io::read_member(drive, (&on_tape, member), bundle, &mut counted);
+            }
+            *bundle = None;
             label_io::read_file(drive, &on_tape, &mut counted)
         })
     }
@@ -378,6 +300,8 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
     }
 }
 
+#[cfg(test)]
+mod bundle_tests;
 #[cfg(test)]
 mod scsi_tests;
 #[cfg(test)]

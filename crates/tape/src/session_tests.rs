@@ -6,9 +6,10 @@ use crate::{
     virtual_library::VirtualLibrary,
     watchdog::Deadlines,
 };
-use base::ErrorKind;
+use base::{ErrorKind, Failure};
 use proptest::prelude::*;
 use std::{fs, path::PathBuf};
+use wire::control::FilesArchived;
 
 const BLOCK_BYTES: u32 = 512;
 /// Bytes of the image of a labelled, empty volume: two labels and a mark.

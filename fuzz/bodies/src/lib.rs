@@ -29,6 +29,7 @@ targets! {
     "audit" => wire::audit::fuzz_audit,
     "awstape" => wire::media::awstape::fuzz_awstape,
     "backup" => wire::backup::fuzz_backup,
+    "bundle" => wire::media::bundle::fuzz_bundle,
     "cap" => wire::auth::capability::fuzz_cap,
     "cell" => wire::media::coded::fuzz_cell,
     "certificate" => daemon::hosts::authority::fuzz_certificate,

@@ -11,6 +11,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "attributes" => attributes(),
         "awstape" => images(),
         "backup" => vec![backup()],
+        "bundle" => vec![bundle()],
         "cell" => cells(),
         "index" => vec![index(&[1]), index(&[9, 7, 9])],
         "label" => labels(),
@@ -50,6 +51,29 @@ fn backup() -> Vec<u8> {
     for frame in [Frame::Begin(begin), Frame::Table(table), Frame::Rows(rows), Frame::End(End::default())] {
         frame.put(&mut out);
     }
+    out
+}
+
+/// Two small files as one on tape.
+fn bundle() -> Vec<u8> {
+    use wire::media::bundle::{END, INDEX_NAME, Member, encode_index, header, padding};
+    let (mut out, mut members) = (Vec::new(), Vec::new());
+    let put = |out: &mut Vec<u8>, name: &str, data: &[u8]| {
+        let size = data.len() as u64;
+        out.extend(header(name, size, 7));
+        let offset = out.len() as u64;
+        out.extend_from_slice(data);
+        out.resize(out.len() + padding(size), 0);
+        offset
+    };
+    for (number, name) in [(1, "a/b".to_owned()), (2, "long/".repeat(30))] {
+        let (data, file) = (vec![b'x'; 600 * number], base::FileId(number as u64));
+        let offset = put(&mut out, &name, &data);
+        let (size, checksums) = (data.len() as u64, base::Checksums::of(&data));
+        members.push(Member { file, offset, size, checksums, path: name });
+    }
+    put(&mut out, INDEX_NAME, &encode_index(&members));
+    out.extend(END);
     out
 }
 

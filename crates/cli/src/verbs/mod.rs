@@ -51,6 +51,7 @@ pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod recover;
 pub(crate) mod release;
+pub(crate) mod repack;
 pub(crate) mod rerun;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
@@ -126,7 +127,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 9] = [
     ("Analysis", verbs![hist]),
     ("Accounts", verbs![account, bill, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
-    ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),
+    ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, repack, drives, operator, admin]),
     ("Security (operators)", verbs![token, trust, key, audit]),
     ("Help", verbs![man, completion]),
 ];

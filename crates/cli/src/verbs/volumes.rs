@@ -8,7 +8,10 @@ use crate::{
 };
 use base::{Vid, units::human_bytes};
 use clap::{Subcommand, ValueEnum};
-use wire::control::{AddVolumes, GetStatus, SetVolumeState, VolumeInfo, VolumeState};
+use wire::control::{
+    AddVolumes, GetDamagedCopies, GetStatus, ReclaimVolume, SetVolumeState, VerifyVolume, VolumeInfo,
+    VolumeState,
+};
 
 /// Show or add tape volumes, and say what may be done with them
 #[derive(Debug, clap::Args)]
@@ -31,6 +34,20 @@ enum Verb {
         /// The tape library, if there are several
         #[arg(long, value_name = "NAME")]
         library: Option<String>,
+    },
+    /// Have all files of volumes read and compared with the catalogue
+    Verify {
+        /// The volumes
+        #[arg(required = true, value_name = "VOLUME")]
+        vids: Vec<Vid>,
+    },
+    /// Show files whose copy on tape is damaged
+    Damaged,
+    /// Have volumes without files written from their beginning
+    Reclaim {
+        /// The volumes
+        #[arg(required = true, value_name = "VOLUME")]
+        vids: Vec<Vid>,
     },
     /// Set the state of volumes
     Set {
@@ -85,6 +102,11 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb {
         None | Some(Verb::Ls) => list(context),
         Some(Verb::Add { vids, library }) => add(vids, library, context),
+        Some(Verb::Verify { vids }) => context.each(vids, |context, vid| context.done(&VerifyVolume { vid })),
+        Some(Verb::Damaged) => damaged(context),
+        Some(Verb::Reclaim { vids }) => {
+            context.each(vids, |context, vid| context.done(&ReclaimVolume { vid }))
+        }
         Some(Verb::Set { state, vids, reason }) => context.each(vids, |context, vid| {
             context.done(&SetVolumeState { vid, state: state.into(), reason: reason.clone() })
         }),
@@ -118,6 +140,42 @@ fn list(context: &mut Context) -> Run {
             context.output.toned(Tone::Faint, &format!("and {left} more"))?;
         }
     }
+    Ok(0)
+}
+
+fn damaged(context: &mut Context) -> Run {
+    let copies = context.call(&GetDamagedCopies {})?.copies;
+    if context.output.is_json() {
+        context.output.json(&copies)?;
+        return Ok(0);
+    }
+    if copies.is_empty() {
+        context.output.news("no copy on tape is known to be damaged")?;
+        return Ok(0);
+    }
+    let mut table = Table::new([
+        Column::Left("path"),
+        Column::Left("volume"),
+        Column::Right("file"),
+        Column::Right("size"),
+        Column::Left("state"),
+        Column::Text("damage"),
+    ]);
+    for copy in &copies {
+        let state = if copy.is_last { "last copy" } else { copy.state.as_str() };
+        if copy.is_last && !copy.state.is_online() {
+            table.next_step("a last copy that is damaged: `bp stage PATH` tries to read it once more");
+        }
+        table.row([
+            Cell::from(copy.path.as_str()),
+            copy.vid.as_str().into(),
+            copy.fseq.to_string().into(),
+            human_bytes(copy.size).into(),
+            state.into(),
+            copy.reason.as_str().into(),
+        ]);
+    }
+    context.output.table(&table)?;
     Ok(0)
 }
 

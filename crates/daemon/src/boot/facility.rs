@@ -13,7 +13,7 @@ use crate::{
 use base::{ErrorKind, Failure, Result, Timestamp, Vid, check_name};
 use client::facility::endpoints_file;
 use head::{
-    Core, HeadConfig, TrashPolicy,
+    Bundling, Core, HeadConfig, TrashPolicy,
     store::{FacilityRow, HeadAddress},
 };
 use net::tls::Identity;
@@ -126,6 +126,10 @@ impl FacilityHandle {
         let core = Core::open(catalogue, config, now)?.with_cache(catalogue::cache_bytes(&self.config))?;
         let trash =
             TrashPolicy { retention: self.config.trash.retention.0, max_size: self.config.trash.max_size };
+        let tape = &self.config.tape;
+        let (below, bytes, wait) = (tape.bundle_below.0, tape.bundle_size.0, tape.bundle_wait.0);
+        let core = core.with_bundling(Bundling { below, bytes, wait });
+        let core = core.with_tape_verification(tape.verify_interval.0);
         let core = core.with_trash(trash).with_half_life(self.config.shares.half_life.0);
         Ok(core.at_address(HeadAddress { host, root, https }))
     }

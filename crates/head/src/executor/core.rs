@@ -32,11 +32,10 @@ use std::{
 pub(crate) use urls::CapFor;
 use wire::{
     auth::{
-        capability::{CapKeys, Content, NEVER_JOINED},
+        capability::{CapKeys, NEVER_JOINED},
         token::TokenKey,
     },
     control::{DiskServer, EventType, PartitionTrouble, Pool},
-    media::object,
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
@@ -141,6 +140,10 @@ pub struct Core {
     pub(crate) config: HeadConfig,
     /// What becomes of what is removed.
     pub(crate) trash: TrashPolicy,
+    /// Which files share a tape file.
+    pub(crate) bundling: tape::Bundling,
+    /// How long a volume may be unread before it is verified; 0: for ever.
+    pub(crate) tape_verify_interval: Millis,
     pub(crate) facility: FacilityRow,
     /// Names this start: it stays what it was when somebody sets the clock.
     pub(crate) started: Timestamp,
@@ -188,6 +191,8 @@ impl Core {
             live: Live { since: now, ..Live::default() },
             config,
             trash: TrashPolicy::NONE,
+            bundling: tape::Bundling::default(),
+            tape_verify_interval: Millis(0),
             facility,
             started: now,
             progress: Progress::default(),
@@ -384,13 +389,6 @@ impl Core {
     pub(crate) fn take_changes(&mut self) -> Changes {
         Changes { topics: std::mem::take(&mut self.touched), awaited: self.store.take_changed() }
     }
-}
-
-/// What else a capability says of its object.
-struct Bound {
-    generation: u64,
-    content: Option<Content>,
-    piece: Option<object::Piece>,
 }
 
 /// Nobody has registered a partition of this name.

@@ -164,7 +164,12 @@ impl Apply for FilesFound {
             return Err(Failure::invalid(format!("a list of {} files is too long", self.files.len())));
         }
         let mut counts = [0u32; 4];
-        for found in &self.files {
+        for files in self.files.chunk_by(|one, next| one.fseq == next.fseq) {
+            let [found, others @ ..] = files else { continue };
+            if others.iter().any(|other| (other.block, other.end_block) != (found.block, found.end_block)) {
+                let what = format!("volume {}: files of tape file {} lie apart", session.vid, found.fseq);
+                return Err(Failure::corrupt(what));
+            }
             if found.fseq < append.fseq {
                 // Reported before; the answer was lost.
                 continue;
@@ -177,7 +182,9 @@ impl Apply for FilesFound {
             }
             append.fseq += 1;
             append.block = found.end_block;
-            counts[take_in(core, context, (&session.vid, found), is_recovering)? as usize] += 1;
+            for found in files {
+                counts[take_in(core, context, (&session.vid, found), is_recovering)? as usize] += 1;
+            }
         }
         core.store.set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
         let [copies, newer, new, obsolete] = counts;
@@ -227,8 +234,8 @@ fn take_in(
             add_nameless(core, found, context.now)?;
         }
     }
-    let FoundFile { file, fseq, block, size, .. } = *found;
-    core.store.insert_copy(&CopyRow { file, vid: vid.clone(), fseq, block, size }, found.created)?;
+    let FoundFile { file, fseq, block, size, member, .. } = *found;
+    core.store.insert_copy(&CopyRow { file, vid: vid.clone(), fseq, block, size, member }, found.created)?;
     archived(core, context, found)?;
     Ok(meaning)
 }

@@ -135,7 +135,7 @@ fn explain(view: &View, work: &Work, waiting: Option<&Waiting>, now: Timestamp) 
     }
     match work.kind {
         RequestKind::Recall => explain_recall(view, work, waiting, now),
-        RequestKind::Archive => explain_archive(view, work),
+        RequestKind::Archive => explain_archive(view, work, now),
     }
 }
 
@@ -206,7 +206,7 @@ fn begins<'a>(view: &'a View, library: &'a str, now: Timestamp) -> impl Iterator
     })
 }
 
-fn explain_archive(view: &View, work: &Work) -> String {
+fn explain_archive(view: &View, work: &Work, now: Timestamp) -> String {
     let bytes = tape_bytes(work.size);
     let has_room = |volume: &VolumeView| volume.state.is_writable() && volume.free_bytes >= bytes;
     if !view.volumes.values().any(has_room) {
@@ -216,6 +216,10 @@ fn explain_archive(view: &View, work: &Work) -> String {
             unread => format!("volumes that wait for a survey: {unread}"),
         };
         return format!("no volume has free space for {}; {hint}", human_bytes(bytes));
+    }
+    if let Some(until) = view.bundling.waits_until(work, now) {
+        let wait = human_span(until - now);
+        return format!("waits up to {wait} for other small files, to be written as one with them");
     }
     match view.drives.iter().find(|drive| drive.is_writing) {
         Some(drive) => format!("drive {} is writing; this is next", drive.name),

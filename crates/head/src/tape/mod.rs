@@ -1,6 +1,9 @@
 //! The tape queue: requests, sessions, and what drives and volumes are doing.
 
 mod adding;
+mod bundles;
+#[cfg(test)]
+mod bundles_tests;
 mod calls;
 mod explain;
 mod locality;
@@ -8,10 +11,17 @@ mod operator;
 pub(crate) mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod reading;
+mod repack;
 pub(crate) mod room;
+mod serpentine;
+#[cfg(test)]
+mod serpentine_tests;
 mod stages;
+mod verify;
 
 pub(crate) use crate::recovery::tape_survey::is_doubtful;
+pub use bundles::Bundling;
 pub(crate) use calls::pin_of;
 pub(crate) use explain::{Explainer, Pace};
 pub(crate) use operator::OPERATOR_REQUESTS_MAX;
@@ -24,9 +34,9 @@ use crate::{
     hosts::presence,
     namespace::path_of,
     pool,
-    store::{DriveRow, Node, RequestRow},
+    store::{DriveRow, Node, Purpose, RequestRow, TargetRow},
 };
-use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
+use base::{Failure, FileId, FilePath, Millis, Result, Timestamp, Vid};
 use plan::{DriveView, Target, VolumeView, Work};
 use std::{collections::HashMap, sync::Arc};
 use wire::control::{Presence, RequestKind, RequestState};
@@ -58,7 +68,13 @@ pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -
 }
 
 fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -> Result<RequestRow> {
-    if let Some(row) = core.store.request_of(kind, node.id)? {
+    if let Some(mut row) = core.store.request_of(kind, node.id)? {
+        if row.purpose != Purpose::User {
+            // A user waits for it from now on.
+            core.store.set_request_purpose(row.id, Purpose::User)?;
+            core.touch(Topic::Tape);
+            row.purpose = Purpose::User;
+        }
         return Ok(row);
     }
     match kind {
@@ -237,6 +253,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
     });
     let rows = core.store.volumes()?;
     let surveys = crate::recovery::tape_survey::due(core, &rows, now);
+    let verifications = verify::due(core, &rows, now);
     let volumes = rows.into_iter().map(|row| {
         let view = VolumeView {
             vid: row.vid.clone(),
@@ -245,6 +262,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
             reason: row.reason,
             used_bytes: row.used,
             free_bytes: row.capacity.saturating_sub(row.used),
+            end_block: row.append.block,
         };
         (row.vid, view)
     });
@@ -253,23 +271,34 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
     let free_disk_bytes = pool::obtainable_bytes(core, recalls.map(|work| work.size).sum(), now)?;
     let recall_session = core.live.recall_pace.usual();
     let (drives, volumes) = (drives.collect(), volumes.collect());
-    Ok(View { drives, volumes, surveys, queue, free_disk_bytes, recall_session })
+    let bundling = core.bundling;
+    Ok(View { drives, volumes, surveys, verifications, queue, free_disk_bytes, recall_session, bundling })
 }
 
 fn queue(core: &Core) -> Result<Vec<Work>> {
     let targets = core.store.recall_targets()?;
     let mut targets: HashMap<_, _> = targets
         .into_iter()
-        .map(|(request, vid, fseq, block)| (request, Target { vid, fseq, block }))
+        .map(|row| {
+            let TargetRow { request, vid, fseq, block, offset } = row;
+            (request, Target { vid, fseq, block, offset })
+        })
         .collect();
     let rows = core.store.requests(QUEUE_VIEW_MAX)?;
+    let mut copies: HashMap<_, Vec<Vid>> = HashMap::new();
+    for (request, vid) in core.store.copies_of_archives()? {
+        copies.entry(request).or_default().push(vid);
+    }
     let queued = rows.into_iter().filter(|row| row.state == RequestState::Queued);
     Ok(queued
         .map(|row| Work {
             target: targets.remove(&row.id),
+            not_on: copies.remove(&row.id).unwrap_or_default(),
+            can_wait: row.purpose != Purpose::User,
             id: row.id,
             kind: row.kind,
             size: row.size,
+            directory: row.directory,
             created: row.created,
             not_before: row.not_before,
             attempts: row.attempts,

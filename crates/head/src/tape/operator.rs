@@ -132,9 +132,9 @@ fn fail_waiting(core: &mut Core, context: &Context, vid: &Vid, message: &str) ->
         "" => format!("operator {who} cannot load volume {vid}"),
         message => format!("operator {who} cannot load volume {vid}: {message}"),
     };
-    for (request, target, ..) in core.store.recall_targets()? {
-        if target == *vid
-            && let Some(row) = core.store.request(request)?
+    for target in core.store.recall_targets()? {
+        if target.vid == *vid
+            && let Some(row) = core.store.request(target.request)?
         {
             fail_recall(core, context, row, &why)?;
         }

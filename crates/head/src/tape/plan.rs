@@ -1,8 +1,9 @@
 //! What an idle drive does next, and why everything else waits: pure functions of the queue, drives and volumes.
 
+use super::{bundles::Bundling, reading};
 use base::{
-    ErrorKind, Failure, Millis, RequestId, Result, Timestamp, Vid,
-    limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX},
+    ErrorKind, Failure, FileId, Millis, RequestId, Result, Timestamp, Vid,
+    limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX, TAPE_SESSION_REQUESTS_MAX},
     units::human_bytes,
 };
 use std::collections::BTreeMap;
@@ -11,6 +12,9 @@ use wire::control::{RequestKind, VolumeState};
 /// Files, or bytes, that must wait before a further drive is put to writing: a load costs minutes and wears the volume.
 const FILES_PER_WRITER: usize = 500;
 const BYTES_PER_WRITER: u64 = 100 << 30;
+
+/// The object of a labelled volume at which its first file begins.
+pub(crate) const FIRST_FILE_BLOCK: u64 = 1;
 
 /// A request that has waited this long goes before any preference for what is loaded.
 const STARVING: Millis = Millis::from_seconds(600);
@@ -26,12 +30,18 @@ pub(crate) struct Work {
     pub(crate) id: RequestId,
     pub(crate) kind: RequestKind,
     pub(crate) size: u64,
+    /// The directory of the file.
+    pub(crate) directory: FileId,
     pub(crate) created: Timestamp,
     pub(crate) not_before: Timestamp,
     pub(crate) attempts: u32,
     pub(crate) reason: Option<String>,
     /// Recalls: where the copy is.
     pub(crate) target: Option<Target>,
+    /// Archives: volumes that have a copy already.
+    pub(crate) not_on: Vec<Vid>,
+    /// Nobody waits for it: it is done when there is nothing else to do.
+    pub(crate) can_wait: bool,
 }
 
 /// Where a copy is.
@@ -40,6 +50,8 @@ pub(crate) struct Target {
     pub(crate) vid: Vid,
     pub(crate) fseq: u32,
     pub(crate) block: u64,
+    /// Where it begins in its bundle; 0: it lies alone.
+    pub(crate) offset: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +81,8 @@ pub(crate) struct VolumeView {
     pub(crate) reason: Option<String>,
     pub(crate) used_bytes: u64,
     pub(crate) free_bytes: u64,
+    /// The object behind its last file.
+    pub(crate) end_block: u64,
 }
 
 /// Everything the planner knows.
@@ -78,12 +92,16 @@ pub(crate) struct View {
     pub(crate) volumes: BTreeMap<Vid, VolumeView>,
     /// Volumes that are to be surveyed, and may be now.
     pub(crate) surveys: Vec<Vid>,
+    /// Volumes that are to be verified, the most urgent first.
+    pub(crate) verifications: Vec<Vid>,
     /// Queued requests, oldest first.
     pub(crate) queue: Vec<Work>,
     /// Room for recalled files, free or to be had by evicting others.
     pub(crate) free_disk_bytes: u64,
     /// How long a session of recalls takes, as far as it is known.
     pub(crate) recall_session: Option<Millis>,
+    /// Which files share a tape file.
+    pub(crate) bundling: Bundling,
 }
 
 /// A session to run.
@@ -96,9 +114,11 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlannedWork {
     Label,
-    Archive(Vec<RequestId>),
+    /// Each list is one tape file.
+    Archive(Vec<Vec<RequestId>>),
     Recall(Vec<RequestId>),
     Survey,
+    Verify,
 }
 
 /// A plan and how much it is wanted.
@@ -110,22 +130,38 @@ struct Candidate {
 /// Chooses the next session of an idle drive.
 ///
 /// Users wait for recalls, so recalls go before archives. A loaded volume goes before one that must be fetched. Work
-/// that has starved goes before all that, oldest first. Surveys are for drives that have nothing else to do.
+/// that has starved goes before all that, oldest first. Repacks, then surveys, then
+/// verifications are for drives that have nothing else to do.
 pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<Plan> {
     let drive = view.drives.iter().find(|row| row.name == drive)?;
     if drive.busy_with.is_some() || drive.trouble.is_some() {
         return None;
     }
-    let mut candidates = recalls(view, drive, now);
-    candidates.extend(archive(view, drive, now));
+    let best = most_urgent(view, drive, now, false).or_else(|| most_urgent(view, drive, now, true));
+    best.or_else(|| survey(view, drive)).or_else(|| verify(view, drive))
+}
+
+/// The most urgent session for requests that can wait, or for those that cannot.
+fn most_urgent(view: &View, drive: &DriveView, now: Timestamp, can_wait: bool) -> Option<Plan> {
+    let ready = |work: &&Work| work.not_before <= now && work.can_wait == can_wait;
+    let work: Vec<&Work> = view.queue.iter().filter(ready).collect();
+    let mut candidates = recalls(view, drive, &work);
+    candidates.extend(archive(view, drive, &work, now));
     let urgency = |candidate: &Candidate| {
         let is_starving = now - candidate.oldest > STARVING;
         let is_loaded = drive.loaded.as_ref() == Some(&candidate.plan.vid);
         let is_recall = matches!(candidate.plan.work, PlannedWork::Recall(_));
         (!is_starving, !is_starving && !is_loaded, !is_starving && !is_recall, candidate.oldest)
     };
-    let best = candidates.into_iter().min_by_key(urgency).map(|candidate| candidate.plan);
-    best.or_else(|| survey(view, drive))
+    let best = candidates.into_iter().min_by_key(urgency)?.plan;
+    Some(match best.work {
+        // Only for the one that is taken: it costs some milliseconds.
+        PlannedWork::Recall(files) => {
+            let files = reading::order(&view.volumes[&best.vid], &work, &files);
+            Plan { vid: best.vid, work: PlannedWork::Recall(files) }
+        }
+        _ => best,
+    })
 }
 
 /// Whether a drive without a session gives its volume back now: an operator has taken it out of use, and others may want the
@@ -143,6 +179,13 @@ fn survey(view: &View, drive: &DriveView) -> Option<Plan> {
     Some(Plan { vid: vid.clone(), work: PlannedWork::Survey })
 }
 
+/// The volume to be verified.
+fn verify(view: &View, drive: &DriveView) -> Option<Plan> {
+    let can_have = |vid: &&Vid| view.volumes.get(vid).is_some_and(|volume| is_reachable(view, drive, volume));
+    let vid = view.verifications.iter().find(can_have)?;
+    Some(Plan { vid: vid.clone(), work: PlannedWork::Verify })
+}
+
 /// Whether a drive can have a volume now.
 fn is_reachable(view: &View, drive: &DriveView, volume: &VolumeView) -> bool {
     volume.library == drive.library && holder(view, &volume.vid).is_none_or(|other| other.name == drive.name)
@@ -155,10 +198,10 @@ pub(super) fn holder<'a>(view: &'a View, vid: &Vid) -> Option<&'a DriveView> {
     view.drives.iter().find(has)
 }
 
-/// One candidate for each volume that has something to recall, in the order of the tape.
-fn recalls(view: &View, drive: &DriveView, now: Timestamp) -> Vec<Candidate> {
+/// One candidate for each volume that has something to recall.
+fn recalls<'a>(view: &'a View, drive: &DriveView, work: &[&'a Work]) -> Vec<Candidate> {
     let mut by_volume: BTreeMap<&Vid, Vec<&Work>> = BTreeMap::new();
-    for work in view.queue.iter().filter(|work| work.kind == RequestKind::Recall && work.not_before <= now) {
+    for work in work.iter().filter(|work| work.kind == RequestKind::Recall) {
         let Some(target) = &work.target else { continue };
         let volume = view.volumes.get(&target.vid).filter(|volume| volume.state.is_readable());
         if volume.is_some_and(|volume| is_reachable(view, drive, volume)) {
@@ -169,7 +212,7 @@ fn recalls(view: &View, drive: &DriveView, now: Timestamp) -> Vec<Candidate> {
 }
 
 fn recall_of(view: &View, vid: &Vid, mut work: Vec<&Work>) -> Option<Candidate> {
-    // Oldest first until the disk is full or the session is long enough; then in the order of the tape.
+    // Oldest first until the disk is full or the session is long enough; their order is found later.
     let mut room = view.free_disk_bytes;
     work.retain(|work| {
         let fits = work.size <= room;
@@ -178,7 +221,6 @@ fn recall_of(view: &View, vid: &Vid, mut work: Vec<&Work>) -> Option<Candidate> 
     });
     work.truncate(TAPE_SESSION_FILES_MAX);
     let oldest = work.iter().map(|work| work.created).min()?;
-    work.sort_by_key(|work| work.target.as_ref().map(|target| target.block));
     let files = work.iter().map(|work| work.id).collect();
     Some(Candidate { plan: Plan { vid: vid.clone(), work: PlannedWork::Recall(files) }, oldest })
 }
@@ -188,9 +230,10 @@ pub(crate) fn tape_bytes(size: u64) -> u64 {
     size + size / 1024 + 4096
 }
 
-fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> {
-    let ready = |work: &&Work| work.kind == RequestKind::Archive && work.not_before <= now;
-    let work: Vec<&Work> = view.queue.iter().filter(ready).collect();
+fn archive(view: &View, drive: &DriveView, work: &[&Work], now: Timestamp) -> Option<Candidate> {
+    let mut work: Vec<&Work> =
+        work.iter().copied().filter(|work| work.kind == RequestKind::Archive).collect();
+    view.bundling.keep_ready(&mut work, now);
     let (first, volume) = first_placed(view, drive, &work)?;
     let writers = view.drives.iter().filter(|drive| drive.is_writing).count();
     let bytes: u64 = work.iter().map(|work| work.size).sum();
@@ -207,20 +250,23 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
         return Some(Candidate { plan, oldest: first.created });
     }
     let (mut room, mut flush) = (volume.free_bytes, TAPE_FLUSH_BYTES);
-    let mut files = Vec::new();
+    let (mut files, mut large) = (Vec::new(), 0);
     for work in &work {
         let bytes = tape_bytes(work.size);
-        if bytes > room {
+        if bytes > room || work.not_on.contains(&volume.vid) {
             // Another volume may have room for it; what is behind it need not wait for that.
             continue;
         }
-        if files.len() == TAPE_SESSION_FILES_MAX || (bytes > flush && !files.is_empty()) {
+        let is_long = large == TAPE_SESSION_FILES_MAX || files.len() == TAPE_SESSION_REQUESTS_MAX;
+        if is_long || (bytes > flush && !files.is_empty()) {
             break;
         }
         room -= bytes;
         flush = flush.saturating_sub(bytes);
-        files.push(work.id);
+        large += usize::from(!view.bundling.is_small(work));
+        files.push(*work);
     }
+    let files = view.bundling.tape_files(files);
     let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Archive(files) };
     Some(Candidate { plan, oldest: first.created })
 }
@@ -237,9 +283,10 @@ fn first_placed<'a>(
         if work.size >= too_large {
             continue;
         }
-        match target_volume(view, drive, tape_bytes(work.size)) {
+        match target_volume(view, drive, work) {
             Some(volume) => return Some((work, volume)),
-            None => too_large = work.size,
+            None if work.not_on.is_empty() => too_large = work.size,
+            None => {}
         }
     }
     None
@@ -278,6 +325,9 @@ pub(crate) fn refuse_oversize(size: u64, largest: u64) -> Result<()> {
 /// Whether another idle drive has a volume in it that can take the file without a load or a label.
 fn is_better_elsewhere(view: &View, drive: &DriveView, first: &Work) -> bool {
     let has_room = |vid: &Vid| {
+        if first.not_on.contains(vid) {
+            return false;
+        }
         let volume = view.volumes.get(vid).filter(|volume| volume.state == VolumeState::Appendable);
         volume.is_some_and(|volume| volume.free_bytes >= tape_bytes(first.size))
     };
@@ -288,9 +338,11 @@ fn is_better_elsewhere(view: &View, drive: &DriveView, first: &Work) -> bool {
 }
 
 /// The volume to append to: the loaded one, else the fullest with room, else a blank one.
-fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'a VolumeView> {
+fn target_volume<'a>(view: &'a View, drive: &DriveView, work: &Work) -> Option<&'a VolumeView> {
+    let bytes = tape_bytes(work.size);
     let usable = |volume: &&VolumeView| {
-        volume.state.is_writable() && volume.free_bytes >= bytes && is_reachable(view, drive, volume)
+        let has_room = volume.state.is_writable() && volume.free_bytes >= bytes;
+        has_room && !work.not_on.contains(&volume.vid) && is_reachable(view, drive, volume)
     };
     view.volumes.values().filter(usable).min_by_key(|volume| {
         let is_loaded = drive.loaded.as_ref() == Some(&volume.vid);
@@ -302,7 +354,9 @@ fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'
 ///
 /// A request may be tried again later, one that has starved needs no further reason, and space on disk comes without a word.
 pub(crate) fn look_again_in(view: &View, now: Timestamp) -> Option<Millis> {
-    let moments = view.queue.iter().flat_map(|work| [work.not_before, work.created + STARVING + Millis(1)]);
+    let moments = view.queue.iter().flat_map(|work| {
+        [work.not_before, work.created + STARVING + Millis(1), work.created + view.bundling.wait]
+    });
     let due = moments.map(|at| at - now).filter(|span| span.0 > 0);
     due.chain(lacks_space(view, now).then(|| space_again(view))).min()
 }

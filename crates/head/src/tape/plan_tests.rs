@@ -1,24 +1,25 @@
 //! The planner, by example and by property.
 
 use super::{
+    Bundling,
     explain::{Explainer, Pace},
     plan::{
         DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, look_again_in, never_fit, next_session,
         tape_bytes,
     },
 };
-use base::{Millis, RequestId, Timestamp, Vid};
+use base::{FileId, Millis, RequestId, Timestamp, Vid};
 use proptest::prelude::*;
 use wire::control::{RequestKind, VolumeState};
 
-const NOW: Timestamp = Timestamp(1_000_000_000);
+pub(super) const NOW: Timestamp = Timestamp(1_000_000_000);
 const GB: u64 = 1_000_000_000;
 
 fn vid(n: u32) -> Vid {
     format!("V{n:05}").parse().unwrap()
 }
 
-fn drive(name: &str, loaded: Option<u32>) -> DriveView {
+pub(super) fn drive(name: &str, loaded: Option<u32>) -> DriveView {
     DriveView {
         name: name.into(),
         library: "lib".into(),
@@ -34,28 +35,35 @@ fn drive(name: &str, loaded: Option<u32>) -> DriveView {
 
 fn volume(n: u32, state: VolumeState) -> (Vid, VolumeView) {
     let (used_bytes, free_bytes) = (u64::from(n) * GB, 100 * GB);
-    (vid(n), VolumeView { vid: vid(n), library: "lib".into(), state, reason: None, used_bytes, free_bytes })
+    let library = "lib".into();
+    (
+        vid(n),
+        VolumeView { vid: vid(n), library, state, reason: None, used_bytes, free_bytes, end_block: 1000 },
+    )
 }
 
-fn archive(id: u64, size: u64) -> Work {
+pub(super) fn archive(id: u64, size: u64) -> Work {
     Work {
         id: RequestId(id),
         kind: RequestKind::Archive,
         size,
+        directory: FileId(1),
         created: NOW,
         not_before: NOW,
         attempts: 0,
         reason: None,
         target: None,
+        not_on: Vec::new(),
+        can_wait: false,
     }
 }
 
 fn recall(id: u64, volume: u32, block: u64) -> Work {
-    let target = Some(Target { vid: vid(volume), fseq: 1, block });
+    let target = Some(Target { vid: vid(volume), fseq: 1, block, offset: 0 });
     Work { kind: RequestKind::Recall, target, ..archive(id, GB) }
 }
 
-fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
+pub(super) fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
     let volumes = [
         volume(1, VolumeState::Appendable),
         volume(2, VolumeState::Appendable),
@@ -66,20 +74,24 @@ fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
         drives,
         volumes: volumes.into(),
         surveys: Vec::new(),
+        verifications: Vec::new(),
         queue,
         free_disk_bytes,
         recall_session: None,
+        bundling: Bundling::default(),
     }
 }
 
-fn explain(view: &View, work: &Work, now: Timestamp) -> String {
+pub(super) fn explain(view: &View, work: &Work, now: Timestamp) -> String {
     Explainer::new(view.clone(), now).explain(work.id, now).unwrap()
 }
 
 fn files(plan: Option<Plan>) -> (String, Vec<u64>) {
     let plan = plan.expect("there is something to do");
-    let (PlannedWork::Archive(ids) | PlannedWork::Recall(ids)) = plan.work else {
-        return (plan.vid.to_string(), Vec::new());
+    let ids = match plan.work {
+        PlannedWork::Archive(files) => files.concat(),
+        PlannedWork::Recall(ids) => ids,
+        PlannedWork::Label | PlannedWork::Survey | PlannedWork::Verify => Vec::new(),
     };
     (plan.vid.to_string(), ids.iter().map(|id| id.0).collect())
 }
@@ -255,6 +267,53 @@ fn surveys_are_for_drives_that_have_nothing_else_to_do() {
     assert_eq!(next_session(&view, "b", NOW), None);
     view.surveys.clear();
     assert_eq!(next_session(&view, "a", NOW), None, "not all that is unread may be read now");
+    view.verifications = vec![vid(4), vid(2), vid(1)];
+    let verify = Some(Plan { vid: vid(2), work: PlannedWork::Verify });
+    assert_eq!(next_session(&view, "a", NOW), verify, "the first one lies in drive b");
+}
+
+#[test]
+fn files_of_a_serpentine_tape_are_read_as_they_lie_beside_each_other() {
+    // Wraps hold 10 objects: 0 to 9 lie forward, 10 to 19 backward beside them.
+    let queue = vec![recall(1, 1, 1), recall(2, 1, 18), recall(3, 1, 9), recall(4, 1, 10)];
+    let mut view = view(vec![drive("a", None)], queue);
+    let full = view.volumes.get_mut(&vid(1)).unwrap();
+    (full.used_bytes, full.free_bytes, full.end_block) = (2_800_000 * 1_000_000, 0, 2800);
+    assert_eq!(files(next_session(&view, "a", NOW)).1, [1, 3, 4, 2]);
+}
+
+/// 100,000 recalls of 1,000 volumes.
+#[test]
+#[ignore = "a measurement"]
+fn planning_of_a_long_queue() {
+    let queue = (0..100_000).map(|id| recall(id, (id % 1000) as u32, id * 7919 % 100_000)).collect();
+    let mut view = view((0..20).map(|n| drive(&format!("d{n}"), None)).collect(), queue);
+    view.volumes = (0..1000).map(|n| volume(n, VolumeState::Full)).collect();
+    for volume in view.volumes.values_mut() {
+        (volume.free_bytes, volume.used_bytes) = (0, 18_000 * GB);
+    }
+    view.free_disk_bytes = u64::MAX;
+    let begun = std::time::Instant::now();
+    let plan = next_session(&view, "d0", NOW);
+    eprintln!("{:?}, {} files", begun.elapsed(), files(plan).1.len());
+}
+
+#[test]
+fn what_can_wait_is_for_drives_that_nobody_needs() {
+    let mut view = view(vec![drive("a", Some(2))], vec![recall(1, 2, 90), recall(2, 1, 5)]);
+    view.queue[0].can_wait = true;
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00001".into(), vec![2]), "though it is not loaded");
+    view.queue.remove(1);
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00002".into(), vec![1]));
+}
+
+#[test]
+fn a_second_copy_goes_to_another_volume() {
+    let mut second = archive(1, GB);
+    second.not_on = vec![vid(2), vid(3)];
+    let view = view(vec![drive("a", Some(2))], vec![second, archive(2, GB)]);
+    // The volume of the oldest file is taken; the other one has no copy there.
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00001".into(), vec![1, 2]));
 }
 
 #[test]
@@ -268,7 +327,7 @@ fn an_unread_volume_is_read_and_not_written() {
 prop_compose! {
     fn any_work()(id in 0u64..1000, size in 0u64..50 * GB, age in 0i64..10_000_000, late in any::<bool>(),
         target in prop::option::of((0u32..6, 0u64..100))) -> Work {
-        let target = target.map(|(volume, block)| Target { vid: vid(volume), fseq: 1, block });
+        let target = target.map(|(volume, block)| Target { vid: vid(volume), fseq: 1, block, offset: 0 });
         let kind = if target.is_some() { RequestKind::Recall } else { RequestKind::Archive };
         let not_before = if late { Timestamp(NOW.0 + 1) } else { NOW };
         Work { kind, size, created: Timestamp(NOW.0 - age), not_before, target, ..archive(id, size) }
@@ -279,9 +338,10 @@ proptest! {
     #[test]
     fn a_drive_that_was_given_nothing_misses_nothing_until_it_looks_again(
         queue in prop::collection::vec(any_work(), 0..40), free in 0u64..200 * GB, after in 0.0f64..1.0,
-        loaded in prop::option::of(0u32..5), other in prop::option::of(0u32..5)) {
+        loaded in prop::option::of(0u32..5), other in prop::option::of(0u32..5), wait in 0i64..1_000_000) {
         let loaded = loaded.filter(|n| other != Some(*n));
         let mut view = view(vec![drive("a", loaded), drive("b", other)], queue);
+        view.bundling = Bundling { below: 10 * GB, bytes: 40 * GB, wait: Millis(wait) };
         view.drives[1].is_writing = true;
         view.free_disk_bytes = free;
         if next_session(&view, "a", NOW).is_none() {
@@ -306,6 +366,7 @@ proptest! {
         view.volumes.extend([volume(4, VolumeState::Suspect), volume(5, VolumeState::Unread)]);
         view.surveys = vec![vid(5)];
         view.free_disk_bytes = free;
+        view.bundling = Bundling { below: 10 * GB, bytes: 40 * GB, wait: Millis(0) };
         for work in &view.queue {
             prop_assert!(!explain(&view, work, NOW).is_empty());
         }
@@ -315,8 +376,11 @@ proptest! {
         let find = |id: &RequestId| view.queue.iter().find(|work| work.id == *id).unwrap();
         match &plan.work {
             PlannedWork::Survey => prop_assert_eq!(volume.state, VolumeState::Unread),
+            PlannedWork::Verify => prop_assert!(false, "nothing is to be verified"),
             PlannedWork::Label => prop_assert_eq!(volume.state, VolumeState::Blank),
-            PlannedWork::Archive(ids) => {
+            PlannedWork::Archive(files) => {
+                let ids = files.concat();
+                prop_assert!(files.iter().all(|file| !file.is_empty()));
                 prop_assert_eq!(volume.state, VolumeState::Appendable);
                 prop_assert!(!ids.is_empty());
                 let bytes: u64 = ids.iter().map(|id| tape_bytes(find(id).size)).sum();

@@ -187,7 +187,7 @@ impl Pools {
         let session = archive_session(&mut self.world);
         let TapeWork::Archive { append, files } = &session.work else { panic!("{session:?}") };
         let (fseq, block, end_block) = (append.fseq, append.block, append.block + 4);
-        let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block }];
+        let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block, member: None }];
         self.world.room(FilesArchived { session: session.id, copies, used_bytes: 1000 }).unwrap();
         end_session(&mut self.world, &session, 0);
     }

@@ -199,7 +199,7 @@ pub(crate) fn archive_session(world: &mut World) -> TapeSession {
 /// The requests of a session.
 pub(crate) fn request_ids(session: &TapeSession) -> Vec<RequestId> {
     match &session.work {
-        TapeWork::Label | TapeWork::Survey { .. } => Vec::new(),
+        TapeWork::Label | TapeWork::Survey { .. } | TapeWork::Verify { .. } => Vec::new(),
         TapeWork::Archive { files, .. } => files.iter().map(|file| file.request).collect(),
         TapeWork::Recall { files } => files.iter().map(|file| file.request).collect(),
     }

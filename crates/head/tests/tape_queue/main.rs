@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod bundles;
 mod operator;
+mod repack;
 mod requests;
 mod stages;
 #[path = "../support/mod.rs"]
 mod support;
+mod verify;
 mod volumes;
 
 use base::{Cause, ErrorKind, Failure, Millis};
@@ -31,6 +34,7 @@ fn reported(session: &TapeSession) -> FilesArchived {
         fseq: append.fseq + index as u32,
         block: append.block + 10 * index as u64,
         end_block: append.block + 10 * (index as u64 + 1),
+        member: None,
     };
     let copies = files.iter().enumerate().map(copy).collect();
     FilesArchived { session: session.id, copies, used_bytes: 1000 }

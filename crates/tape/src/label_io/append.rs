@@ -13,7 +13,7 @@ use wire::{
     control::AppendPoint,
     media::{
         awstape::BLOCK_BYTES_MAX,
-        label::{Hdr1, LABEL_BYTES, LabelName, Side, Uhl1},
+        label::{FileLabels, Hdr1, LABEL_BYTES, LabelName, Side, Uhl1},
     },
 };
 
@@ -117,23 +117,10 @@ pub fn append_file(
     source: &mut dyn FnMut(&mut [u8]) -> Result<usize>,
 ) -> Result<Appended, Fault> {
     let context = LabelContext::file(drive, &file.vid, file.fseq);
-    let (labels, block_bytes) = (file.labels(style.block_bytes), style.block_bytes as usize);
-    if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
-        return Err(Fault::system(Failure::invalid(format!(
-            "{context}: blocks cannot have {block_bytes} bytes"
-        ))));
-    }
-    let position = drive.position().map_err(|failure| context.of_drive(failure))?.block;
-    if position != file.block {
-        let what =
-            format!("{context}: it is to begin at block {}, and the drive stands at {position}", file.block);
-        return Err(Fault::system(Failure::internal(what)));
-    }
-    let mut pen = LabelWriter { drive, context: &context, is_nearly_full: false };
-    pen.labels(&labels.headers(style.today, &style.writer))?;
-    pen.mark()?;
-    let mut block = vec![0; block_bytes];
-    let (mut blocks, mut size, mut checksums) = (0, 0u64, Checksums::EMPTY);
+    let labels = file.labels(style.block_bytes);
+    let mut open = OpenFile::begin(drive, &context, (&labels, file.block), style)?;
+    let mut block = vec![0; style.block_bytes as usize];
+    let (mut size, mut checksums) = (0u64, Checksums::EMPTY);
     loop {
         let filled = fill(&mut block, source)?;
         size += filled as u64;
@@ -141,24 +128,72 @@ pub fn append_file(
             break;
         }
         checksums = checksums.extend(&block[..filled]);
-        pen.block(&block[..filled])?;
-        blocks += 1;
+        open.block(&block[..filled])?;
     }
     let source_differs =
         |failure: Failure| Fault::of_disk(failure.hint("the replica on disk is not the file"));
     context.compare_file(file, size, checksums, "source").map_err(source_differs)?;
-    pen.mark()?;
-    pen.labels(&labels.trailers(blocks, style.today, &style.writer))?;
-    pen.mark()?;
-    let is_nearly_full = pen.is_nearly_full;
-    let end_block = file.block + OBJECTS_AROUND_DATA + blocks;
-    let position = drive.position().map_err(|failure| context.of_drive(failure))?.block;
-    if position != end_block {
-        let what =
-            format!("{context}: it should end at block {end_block}, and the drive stands at {position}");
-        return Err(Fault { blame: wire::control::Blame::Drive, failure: Failure::corrupt(what) });
+    open.end()
+}
+
+/// A file whose headers are written.
+pub(super) struct OpenFile<'a> {
+    pen: LabelWriter<'a>,
+    labels: &'a FileLabels,
+    style: &'a Style,
+    /// Of its first label.
+    first: u64,
+    blocks: u64,
+}
+
+impl<'a> OpenFile<'a> {
+    /// Writes the headers at object `first`, where the drive must stand.
+    pub(super) fn begin(
+        drive: &'a mut dyn TapeDrive,
+        context: &'a LabelContext,
+        (labels, first): (&'a FileLabels, u64),
+        style: &'a Style,
+    ) -> Result<Self, Fault> {
+        let block_bytes = style.block_bytes as usize;
+        if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
+            return Err(Fault::system(Failure::invalid(format!(
+                "{context}: blocks cannot have {block_bytes} bytes"
+            ))));
+        }
+        let position = drive.position().map_err(|failure| context.of_drive(failure))?.block;
+        if position != first {
+            let what =
+                format!("{context}: it is to begin at block {first}, and the drive stands at {position}");
+            return Err(Fault::system(Failure::internal(what)));
+        }
+        let mut pen = LabelWriter { drive, context, is_nearly_full: false };
+        pen.labels(&labels.headers(style.today, &style.writer))?;
+        pen.mark()?;
+        Ok(Self { pen, labels, style, first, blocks: 0 })
     }
-    Ok(Appended { end_block, blocks, is_nearly_full })
+
+    /// Writes a block of data.
+    pub(super) fn block(&mut self, block: &[u8]) -> Result<(), Fault> {
+        self.blocks += 1;
+        self.pen.block(block)
+    }
+
+    /// Writes the trailers: from here on the file is whole.
+    pub(super) fn end(self) -> Result<Appended, Fault> {
+        let Self { mut pen, labels, style, first, blocks } = self;
+        pen.mark()?;
+        pen.labels(&labels.trailers(blocks, style.today, &style.writer))?;
+        pen.mark()?;
+        let LabelWriter { drive, context, is_nearly_full } = pen;
+        let end_block = first + OBJECTS_AROUND_DATA + blocks;
+        let position = drive.position().map_err(|failure| context.of_drive(failure))?.block;
+        if position != end_block {
+            let what =
+                format!("{context}: it should end at block {end_block}, and the drive stands at {position}");
+            return Err(Fault { blame: wire::control::Blame::Drive, failure: Failure::corrupt(what) });
+        }
+        Ok(Appended { end_block, blocks, is_nearly_full })
+    }
 }
 
 /// Fills `block` from `source`, less only at the end of the file.

@@ -7,15 +7,18 @@ use crate::{
 };
 use base::{FileId, Result, Vid};
 use wire::{
-    control::{AppendPoint, FoundFile},
-    media::label::{FileLabels, Hdr1, LabelName, Side},
+    control::{AppendPoint, FoundFile, TapeMember},
+    media::{
+        bundle,
+        label::{FileLabels, Hdr1, LabelName, Side},
+    },
 };
 
 /// The label or data found where a file may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// A whole file. The position is behind it.
-    File(FoundFile),
+    /// A whole tape file; several files if it is a bundle. The position is behind it.
+    Files(Vec<FoundFile>),
     /// No file, or one that is not whole; nothing lies behind it.
     End {
         /// Whether an append was interrupted here: what it left is written over by the next.
@@ -100,14 +103,21 @@ impl Reader<'_> {
         let hdr1 = Hdr1::decode(&first).map_err(|error| self.context.mismatch(&error.to_string()))?;
         let LabelName::File(file) = hdr1.file else { return Ok(self.prelabel(point, &hdr1)?) };
         let labels = self.headers(point, file, first)?;
-        let data = self.data(labels.block_bytes, seen)?;
+        let mut bundle = bundle::number_of(file).map(|_| bundle::Scanner::default());
+        let data = self.data(labels.block_bytes, bundle.as_mut(), seen)?;
         let trailers = [self.label()?, self.label()?, self.label()?];
         self.context.check_labels(&labels, Side::Trailer, data.blocks, &trailers)?;
         self.mark("the mark behind the trailers")?;
         let end_block = self.drive.position().map_err(|failure| self.context.of_drive(failure))?.block;
         let AppendPoint { fseq, block, .. } = point;
         let (size, checksums, created) = (data.size, data.checksums, hdr1.created.begins());
-        Ok(Found::File(FoundFile { file, fseq, block, end_block, size, checksums, created }))
+        let whole = FoundFile { file, fseq, block, end_block, size, checksums, created, member: None };
+        let Some(bundle) = bundle else { return Ok(Found::Files(vec![whole])) };
+        let members = bundle.finish().map_err(|error| self.context.mismatch(&error.to_string()))?;
+        if members.is_empty() {
+            return Err(self.context.mismatch("a bundle without files").into());
+        }
+        Ok(Found::Files(members.into_iter().map(|member| in_bundle(&whole, &member)).collect()))
     }
 
     /// The label of a volume without files (§3.1) stands at its beginning, and nothing but a mark behind it.
@@ -149,12 +159,16 @@ impl Reader<'_> {
     fn data(
         &mut self,
         block_bytes: u32,
+        mut bundle: Option<&mut bundle::Scanner>,
         seen: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Data, Truncation> {
         let mut data = Data::new(block_bytes as usize);
         let mut block = Vec::with_capacity(data.block_bytes);
         while let Read::Block(length) = self.object(&mut block)?.ok_or(Truncation::Torn)? {
             data.add(self.context, &block)?;
+            if let Some(bundle) = &mut bundle {
+                bundle.push(&block).map_err(|error| self.context.mismatch(&error.to_string()))?;
+            }
             seen(length).map_err(Fault::system)?;
         }
         Ok(data)
@@ -192,6 +206,13 @@ impl Reader<'_> {
             Some(_) => Err(self.context.mismatch(&format!("data lie behind {what}, expected their end"))),
         }
     }
+}
+
+/// A file of a bundle, which was found as a whole.
+fn in_bundle(bundle: &FoundFile, member: &bundle::Member) -> FoundFile {
+    let place = TapeMember { bundle: bundle.file, offset: member.offset };
+    let (file, size, checksums) = (member.file, member.size, member.checksums);
+    FoundFile { file, size, checksums, member: Some(place), ..bundle.clone() }
 }
 
 #[cfg(test)]

@@ -19,9 +19,10 @@ impl Bench {
         assert!(begin_survey(&mut self.drive, &vid(), point).unwrap());
         loop {
             match next_file(&mut self.drive, &vid(), point, &mut |_| Ok(())) {
-                Ok(Found::File(file)) => {
-                    point = AppendPoint { fseq: file.fseq + 1, block: file.end_block, ..point };
-                    files.push(file);
+                Ok(Found::Files(found)) => {
+                    let last = found.last().unwrap();
+                    point = AppendPoint { fseq: last.fseq + 1, block: last.end_block, ..point };
+                    files.extend(found);
                 }
                 Ok(Found::End { has_leftover }) => return (files, point, Ok(has_leftover)),
                 Err(fault) => return (files, point, Err(fault)),
@@ -56,7 +57,7 @@ fn what_was_written_is_found() {
     let middle = AppendPoint { fseq: 4, block: found[3].block, ..START };
     assert!(begin_survey(&mut bench.drive, &vid(), middle).unwrap());
     let next = next_file(&mut bench.drive, &vid(), middle, &mut |_| Ok(())).unwrap();
-    assert_eq!(next, Found::File(found[3].clone()));
+    assert_eq!(next, Found::Files(vec![found[3].clone()]));
     seek_append(&mut bench.drive, &vid(), end).unwrap();
 }
 

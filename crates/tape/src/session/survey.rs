@@ -10,11 +10,13 @@ use crate::{
 };
 use base::limits::TAPE_FLUSH_BYTES;
 use tracing::warn;
-use wire::control::{
-    AppendPoint, FILES_FOUND_LEN_MAX, FilesFound, FoundFile, TapePhase, TapeWork, VolumeSurveyed,
+use wire::{
+    control::{AppendPoint, FILES_FOUND_LEN_MAX, FilesFound, FoundFile, TapePhase, TapeWork, VolumeSurveyed},
+    media::bundle::MEMBERS_MAX,
 };
 
-const _: () = assert!(FLUSH_FILES <= FILES_FOUND_LEN_MAX);
+/// What is reported holds fewer than so many files, or those and one bundle.
+const _: () = assert!(FLUSH_FILES + MEMBERS_MAX <= FILES_FOUND_LEN_MAX);
 
 /// The files that a survey has found.
 #[derive(Debug, Default)]
@@ -50,18 +52,21 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         };
         // Files without data are not seen.
         seen(0).map_err(Fault::system)?;
-        let file = match label_io::next_file(drive, &self.orders.vid, self.end, &mut seen)? {
-            Found::File(file) => file,
+        let files = match label_io::next_file(drive, &self.orders.vid, self.end, &mut seen)? {
+            Found::Files(files) => files,
             Found::End { has_leftover } => {
                 self.report_found()?;
                 return self.report_end(Some(AppendPoint { may_have_leftover: has_leftover, ..self.end }));
             }
         };
-        self.end = AppendPoint { fseq: file.fseq + 1, block: file.end_block, ..self.end };
-        self.survey.found_bytes += file.size;
-        self.survey.read_bytes += file.size;
-        self.used_bytes += file.size;
-        self.survey.found.push(file);
+        let bytes: u64 = files.iter().map(|file| file.size).sum();
+        if let Some(last) = files.last() {
+            self.end = AppendPoint { fseq: last.fseq + 1, block: last.end_block, ..self.end };
+        }
+        self.survey.found_bytes += bytes;
+        self.survey.read_bytes += bytes;
+        self.used_bytes += bytes;
+        self.survey.found.extend(files);
         let is_over = self.survey.read_bytes >= bytes_max;
         if is_over || self.survey.found.len() >= FLUSH_FILES || self.survey.found_bytes >= TAPE_FLUSH_BYTES {
             self.report_found()?;

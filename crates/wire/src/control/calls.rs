@@ -163,6 +163,13 @@ macro_rules! for_each_call {
             EnableDrive => Done, "enable_drive", People, Head, Changes, ["drive"];
             DisableDrive => Done, "disable_drive", People, Head, Changes, ["drive"];
             SurveyVolumes => SurveyOrdered, "survey_volumes", People, Head, Changes, ["vids"];
+            RepackVolume => Done, "repack_volume", People, Head, Changes, ["vid", "reclaims"];
+            StopRepack => Done, "stop_repack", People, Head, Changes, ["vid"];
+            GetRepacks => Repacks, "get_repacks", People, Head, Reads, [];
+            ReclaimVolume => Done, "reclaim_volume", People, Head, Changes, ["vid"];
+            VerifyVolume => Done, "verify_volume", People, Head, Changes, ["vid"];
+            GetDamagedCopies => DamagedCopies, "get_damaged_copies", People, Head, Reads, [];
+            FilesVerified => Done, "files_verified", Tape, Head, Changes, [];
             FilesFound => Done, "files_found", Tape, Head, Changes, ["files"];
             VolumeSurveyed => Done, "volume_surveyed", Tape, Head, Changes, [];
             // Jobs

@@ -93,6 +93,14 @@ event_types! {
     VolumeLoaded = "volume.loaded";
     /// A volume is full.
     VolumeFull = "volume.full";
+    /// A file on tape cannot be read, or differs from the catalogue.
+    CopyDamaged = "copy.damaged";
+    /// All files of a volume were read and compared with the catalogue.
+    VolumeVerified = "volume.verified";
+    /// All files of a volume were copied to others.
+    VolumeRepacked = "volume.repacked";
+    /// A volume without files is written from its beginning.
+    VolumeReclaimed = "volume.reclaimed";
     /// A volume is not used until an operator has looked at it.
     VolumeSuspect = "volume.suspect";
     /// An operator is asked to load a volume.

@@ -15,6 +15,7 @@ pub mod facility;
 pub mod jobs;
 pub mod names;
 pub mod pool;
+pub mod repack;
 pub mod rooms;
 pub mod share;
 pub mod stage;
@@ -30,6 +31,7 @@ pub use facility::{
 pub use jobs::*;
 pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};
 pub use pool::{allocation::*, policy::*, pools::*, scan::*};
+pub use repack::*;
 pub use rooms::{batch::*, disk::*, tape::*};
 pub use share::*;
 pub use stage::*;

@@ -4,6 +4,7 @@ use super::{LibraryConfig, library};
 use crate::facility::layout::LIBRARY;
 use base::{
     Failure, Millis, Result,
+    limits::TAPE_BUNDLED_FILE_BYTES_MAX,
     units::{Size, Span, counted},
 };
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,16 @@ pub struct Tape {
     pub volume_size: Size,
     /// Length of data blocks on tape, between 80B and 1MiB.
     pub block: Size,
+    /// Smaller files share a tape file with others of the same session; `0B`: none does. `64MiB` at most. Like the two that follow it
+    /// counts on the head's host.
+    pub bundle_below: Size,
+    /// Bytes after which such a tape file is closed.
+    pub bundle_size: Size,
+    /// How long a small file waits for others to fill one.
+    pub bundle_wait: Span,
+    /// How long a volume may be neither written nor verified before idle drives read it and compare it with the catalogue; `0s`: for
+    /// ever. It counts on the head's host.
+    pub verify_interval: Span,
     /// How long the virtual library takes to load a cartridge; real drives need about 15 s.
     pub load_time: Span,
     /// Libraries beside the virtual one.
@@ -42,6 +53,10 @@ impl Default for Tape {
             prefix: "BP".to_owned(),
             volume_size: Size(16 << 30),
             block,
+            bundle_below: Size(16 << 20),
+            bundle_size: Size(1 << 30),
+            bundle_wait: Span(Millis(0)),
+            verify_interval: Span(Millis::from_seconds(365 * 24 * 3600)),
             load_time: Span(Millis(0)),
             library: Vec::new(),
         }
@@ -65,6 +80,11 @@ impl Tape {
         if !is_prefix(&self.prefix) {
             let what = format!("tape.prefix = {:?} is not one or two of A-Z 0-9", self.prefix);
             return refuse(what, "BP is usual: labels have six characters, four of them a number");
+        }
+        if self.bundle_below.0 > TAPE_BUNDLED_FILE_BYTES_MAX {
+            let most = Size(TAPE_BUNDLED_FILE_BYTES_MAX);
+            let what = format!("tape.bundle_below = {} is above {most}", self.bundle_below);
+            return refuse(what, "a tape server holds such files in memory");
         }
         if self.volume_size.0 < 1 << 20 {
             return refuse(

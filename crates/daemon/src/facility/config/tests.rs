@@ -46,6 +46,7 @@ fn unknown_keys_and_bad_values_are_named() {
         ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
         ("[tape]\nblock = \"8B\"\n", "tape.block"),
         ("[tape]\nprefix = \"bp\"\n", "tape.prefix"),
+        ("[tape]\nbundle_below = \"65MiB\"\n", "tape.bundle_below"),
         ("[tape]\nprefix = \"ABC\"\n", "tape.prefix"),
         ("[reach]\nallow = [\"loopback\"]\n", "loopback"),
     ] {

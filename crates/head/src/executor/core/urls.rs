@@ -1,11 +1,18 @@
 //! Addresses of objects, with what they allow.
 
-use super::{Bound, CAP_LIFETIME, Core, unknown_partition};
+use super::{CAP_LIFETIME, Core, unknown_partition};
 use base::{Millis, Result, Timestamp};
 use wire::{
     auth::capability::{Access, Cap, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
     media::object,
 };
+
+/// What else a capability says of its object.
+struct Bound {
+    generation: u64,
+    content: Option<Content>,
+    piece: Option<object::Piece>,
+}
 
 impl Core {
     /// The URL by which a room reads or writes one object. It is told if that cannot be: nobody else has this object.

@@ -8,9 +8,11 @@ pub(crate) mod jobs;
 pub(crate) mod namespace;
 pub(crate) mod operator;
 pub(crate) mod pool;
+pub(crate) mod repack;
 pub(crate) mod requests;
 pub(crate) mod share;
 pub(crate) mod stage;
+pub(crate) mod verify;
 pub(crate) mod volumes;
 
 #[cfg(test)]

@@ -29,6 +29,42 @@ pub(crate) struct RequestRow {
     pub(crate) created: Timestamp,
     /// Bytes of the file.
     pub(crate) size: u64,
+    /// The directory of the file.
+    pub(crate) directory: FileId,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Purpose {
+    /// Somebody waits for it.
+    User,
+    /// The volume of a copy is to become empty.
+    Repack,
+    /// The same, of a file that was recalled for it: it leaves the disk afterwards.
+    Staged,
+}
+
+impl Purpose {
+    fn as_word(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Repack => "repack",
+            Self::Staged => "staged",
+        }
+    }
+}
+
+/// The copy that a queued recall reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TargetRow {
+    pub(crate) request: RequestId,
+    pub(crate) vid: Vid,
+    pub(crate) fseq: u32,
+    pub(crate) block: u64,
+    /// Where it begins in its bundle; 0: it lies alone.
+    pub(crate) offset: u64,
 }
 
 /// A session under way.
@@ -44,7 +80,7 @@ pub(crate) struct SessionRow {
 
 pub(in crate::store) const REQUEST: &str =
     "q.id, q.kind, q.file, q.state, q.owner, q.attempts, q.not_before, q.reason, q.session, q.object,
-    q.created, n.size FROM request q JOIN node n ON n.id = q.file";
+    q.created, n.size, n.parent, q.purpose FROM request q JOIN node n ON n.id = q.file";
 
 pub(in crate::store) fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
     Ok(RequestRow {
@@ -60,6 +96,8 @@ pub(in crate::store) fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
         object: row.get::<Option<u64>>(9)?.map(ObjectId),
         created: Timestamp(row.get(10)?),
         size: row.get(11)?,
+        directory: FileId(row.get(12)?),
+        purpose: word(row, 13)?,
     })
 }
 
@@ -124,15 +162,18 @@ impl Store {
         self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit,), request)
     }
 
-    /// For every queued recall the copy to read: volume, sequence number, block. Volumes that may be read come first.
-    pub(crate) fn recall_targets(&self) -> StoreResult<Vec<(RequestId, Vid, u32, u64)>> {
+    /// For every queued recall the copy to read. Volumes that may be read come first.
+    pub(crate) fn recall_targets(&self) -> StoreResult<Vec<TargetRow>> {
         let sql = format!(
-            "SELECT q.id, c.vid, c.fseq, c.block FROM request q JOIN copy c ON c.id = (
+            "SELECT q.id, c.vid, c.fseq, c.block, c.member_offset FROM request q JOIN copy c ON c.id = (
                  SELECT o.id FROM copy o JOIN volume v ON v.vid = o.vid WHERE o.file = q.file
                  ORDER BY {READ_LAST}, o.id LIMIT 1)
              WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id"
         );
-        self.all(&sql, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
+        self.all(&sql, (), |row| {
+            let (request, vid) = (RequestId(row.get(0)?), vid(row, 1)?);
+            Ok(TargetRow { request, vid, fseq: row.get(2)?, block: row.get(3)?, offset: row.get(4)? })
+        })
     }
 
     /// Recalls that no drive works at, of files that have something to be read on a partition.
@@ -166,6 +207,18 @@ impl Store {
              WHERE id = ?1",
             (row.id.0, state, row.attempts, row.not_before.0, &row.reason),
         )
+    }
+
+    /// Says what a request is for.
+    pub(crate) fn set_request_purpose(&self, id: RequestId, purpose: Purpose) -> StoreResult<()> {
+        self.run("UPDATE request SET purpose = ?2 WHERE id = ?1", (id.0, purpose.as_word()))
+    }
+
+    /// For every queued archive of a file that has copies already: where one is.
+    pub(crate) fn copies_of_archives(&self) -> StoreResult<Vec<(RequestId, Vid)>> {
+        let sql = "SELECT q.id, c.vid FROM request q JOIN copy c ON c.file = q.file
+             WHERE q.kind = 'archive' AND q.state = 'queued' ORDER BY q.id, c.id";
+        self.all(sql, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?)))
     }
 
     /// Somebody else goes on with a request.

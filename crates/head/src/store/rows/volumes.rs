@@ -7,7 +7,10 @@ use crate::store::{
     word,
 };
 use base::{FileId, Timestamp, Vid};
-use wire::control::{AppendPoint, VolumeState};
+use wire::{
+    control::{AppendPoint, TapeMember, VolumeState},
+    media::bundle,
+};
 
 /// A drive in the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +41,10 @@ pub(crate) struct VolumeRow {
     pub(crate) was_full: bool,
     /// The library that has still to take in its cartridge; empty: none.
     pub(crate) expected_in: String,
+    /// When all its files were compared with the catalogue last, or were written.
+    pub(crate) verified: Timestamp,
+    /// The next file of a verification that is ordered or under way; 0: there is none.
+    pub(crate) verify_next: u32,
 }
 
 /// A tape copy in the catalogue.
@@ -48,6 +55,8 @@ pub(crate) struct CopyRow {
     pub(crate) fseq: u32,
     pub(crate) block: u64,
     pub(crate) size: u64,
+    /// Where it lies in a bundle.
+    pub(crate) member: Option<TapeMember>,
 }
 
 fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
@@ -64,23 +73,36 @@ fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
         live_bytes: row.get(11)?,
         was_full: row.get(12)?,
         expected_in: row.get(13)?,
+        verified: Timestamp(row.get::<i64>(14)?.max(row.get(15)?)),
+        verify_next: row.get(16)?,
     })
 }
 
-fn copy(row: &Row<'_>) -> StoreResult<CopyRow> {
+/// Reads bundle and offset; bundle 0 is none.
+fn member(row: &Row<'_>, column: usize) -> StoreResult<Option<TapeMember>> {
+    let (number, offset) = (row.get::<u64>(column)?, row.get(column + 1)?);
+    Ok((number != 0).then(|| TapeMember { bundle: bundle::label_of(number), offset }))
+}
+
+pub(in crate::store) const COPY: &str =
+    "c.file, c.vid, c.fseq, c.block, c.size, c.bundle, c.member_offset FROM copy c";
+
+pub(in crate::store) fn copy(row: &Row<'_>) -> StoreResult<CopyRow> {
     Ok(CopyRow {
         file: FileId(row.get(0)?),
         vid: vid(row, 1)?,
         fseq: row.get(2)?,
         block: row.get(3)?,
         size: row.get(4)?,
+        member: member(row, 5)?,
     })
 }
 
 const VOLUME: &str =
     "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
     v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
-    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full, v.expected_in
+    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full, v.expected_in,
+    coalesce(v.verified, 0), (SELECT coalesce(max(c.created), 0) FROM copy c WHERE c.vid = v.vid), v.verify_next
     FROM volume v";
 
 /// States in which a volume is not read: what lies only there may not leave the disks.
@@ -213,17 +235,25 @@ impl Store {
     pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
         self.set_archived(copy.file, true)?;
         let id = self.next_id(Sequence::Copy)?;
+        let (number, offset) = copy
+            .member
+            .map_or((0, 0), |member| (bundle::number_of(member.bundle).unwrap_or_default(), member.offset));
         self.run(
-            "INSERT INTO copy (id, file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            (id, copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
+            "INSERT INTO copy (id, file, vid, fseq, block, size, created, bundle, member_offset)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            (id, copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0, number, offset),
         )
+    }
+
+    /// What the labels of a new bundle call it.
+    pub(crate) fn new_bundle(&self) -> StoreResult<FileId> {
+        Ok(bundle::label_of(self.next_id(Sequence::Node)?))
     }
 
     /// Copies of a file, the one to read first: on volumes that may be read, oldest first.
     pub(crate) fn copies(&self, file: FileId) -> StoreResult<Vec<CopyRow>> {
         let sql = format!(
-            "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
-             WHERE c.file = ?1 ORDER BY {READ_LAST}, c.id"
+            "SELECT {COPY} JOIN volume v ON v.vid = c.vid WHERE c.file = ?1 ORDER BY {READ_LAST}, c.id"
         );
         self.all(&sql, (file.0,), copy)
     }
@@ -231,12 +261,13 @@ impl Store {
     /// Forgets the copies of a file; their bytes on the volumes are dead.
     pub(crate) fn delete_copies(&self, file: FileId) -> StoreResult<()> {
         self.set_archived(file, false)?;
+        self.forget_damage(file)?;
         self.run("DELETE FROM copy WHERE file = ?1", (file.0,))
     }
 
     /// Notes whether a file has copies, before that is stored as these: a file that is read in between would be
     /// remembered with what may not last.
-    fn set_archived(&self, file: FileId, is_archived: bool) -> StoreResult<()> {
+    pub(in crate::store) fn set_archived(&self, file: FileId, is_archived: bool) -> StoreResult<()> {
         // A second copy changes what people are told, too.
         self.pending.borrow_mut().set_visible();
         self.change_node(file, |node| node.is_archived = is_archived).map(drop)

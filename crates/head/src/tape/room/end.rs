@@ -38,7 +38,7 @@ impl Apply for EndTapeSession {
             Some((blame, failure)) => {
                 warn!(session = %session.id, vid = %session.vid, drive = %session.drive, ?blame, cause = %failure, "tape session ended early");
                 take_out_of_use(core, &session, *blame, failure, context.now)?;
-                if session.kind == "survey" {
+                if matches!(&*session.kind, "survey" | "verify") {
                     core.live.surveys_due.insert(session.vid.clone(), context.now + BACK_OFF);
                 }
             }

@@ -4,14 +4,14 @@ use super::{BACK_OFF, request_and_node, say_failed, say_loaded, say_volume, sess
 use crate::{
     Apply, Context, Core, Topic, batch,
     pool::{came_online, mend, retire, source},
-    store::{Charge, CopyRow, Payer, Replica, ReplicaState, RequestRow},
-    tape::{StageEnd, stage_ended},
+    store::{Charge, CopyRow, Payer, Purpose, Replica, ReplicaState, RequestRow},
+    tape::{StageEnd, repack, stage_ended},
 };
-use base::{Cause, ErrorKind, Failure, Millis, Result, limits::TAPE_ATTEMPTS_MAX};
+use base::{Cause, ErrorKind, Failure, Millis, Result, Vid, limits::TAPE_ATTEMPTS_MAX};
 use tracing::warn;
 use wire::control::{
-    Blame, Done, FileRecalled, FilesArchived, RequestFailed, RequestKind, RequestState, TapePhase,
-    TapeProgress, VolumeState,
+    ArchivedCopy, Blame, Done, FILES_ARCHIVED_LEN_MAX, FileRecalled, FilesArchived, RequestFailed,
+    RequestKind, RequestState, TapePhase, TapeProgress, VolumeState,
 };
 
 impl Apply for TapeProgress {
@@ -38,7 +38,11 @@ impl Apply for FilesArchived {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = session_of(core, context, self.session)?;
         let mut append = volume_of(core, &session.vid)?.append;
-        for copy in self.copies {
+        if self.copies.len() > FILES_ARCHIVED_LEN_MAX {
+            return Err(Failure::invalid(format!("a list of {} copies is too long", self.copies.len())));
+        }
+        for copies in self.copies.chunk_by(|one, next| one.fseq == next.fseq) {
+            let copy = one_tape_file(&session.vid, copies)?;
             if copy.fseq < append.fseq {
                 // Reported before; the answer was lost.
                 continue;
@@ -51,16 +55,14 @@ impl Apply for FilesArchived {
             }
             append.fseq += 1;
             append.block = copy.end_block;
-            if let Some((request, node)) = request_and_node(core, copy.request)?
-                && request.session == Some(session.id)
-            {
-                let row = CopyRow {
-                    file: node.id,
-                    vid: session.vid.clone(),
-                    fseq: copy.fseq,
-                    block: copy.block,
-                    size: node.size,
+            for copy in copies {
+                let known = request_and_node(core, copy.request)?;
+                let Some((request, node)) = known.filter(|(row, _)| row.session == Some(session.id)) else {
+                    continue;
                 };
+                let ArchivedCopy { fseq, block, member, .. } = *copy;
+                let (file, vid, size) = (node.id, session.vid.clone(), node.size);
+                let row = CopyRow { file, vid, fseq, block, size, member };
                 archived(core, context, &request, &row)?;
             }
         }
@@ -68,6 +70,16 @@ impl Apply for FilesArchived {
         core.touch(Topic::Tape);
         Ok(Done {})
     }
+}
+
+/// What is said of all copies that share a tape file: one, or the files of a bundle.
+fn one_tape_file<'a>(vid: &Vid, copies: &'a [ArchivedCopy]) -> Result<&'a ArchivedCopy> {
+    let mixed =
+        || Failure::corrupt(format!("volume {vid}: copies that share a tape file are told of differently"));
+    let first = copies.first().ok_or_else(mixed)?;
+    let place = |copy: &ArchivedCopy| (copy.block, copy.end_block, copy.member.map(|member| member.bundle));
+    let is_shared = copies.len() == 1 || first.member.is_some();
+    if is_shared && copies.iter().all(|copy| place(copy) == place(first)) { Ok(first) } else { Err(mixed()) }
 }
 
 /// A copy is on tape. If the file was changed meanwhile it is a copy of old content, and the request stays.
@@ -83,13 +95,16 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     }
     core.store.insert_copy(copy, context.now)?;
     core.store.delete_request(request.id)?;
-    core.live.waits.archived(context.now - request.created);
-    let charge = Charge { tape_written: copy.size, ..Charge::default() };
-    core.store.charge(
-        node.as_ref()
-            .map_or_else(|| Payer::user(&request.owner), |node| Payer::of_file(&request.owner, node)),
-        &charge,
-    )?;
+    if request.purpose == Purpose::User {
+        core.live.waits.archived(context.now - request.created);
+        let charge = Charge { tape_written: copy.size, ..Charge::default() };
+        core.store.charge(
+            node.as_ref()
+                .map_or_else(|| Payer::user(&request.owner), |node| Payer::of_file(&request.owner, node)),
+            &charge,
+        )?;
+    }
+    repack::copied(core, request, copy, context.now)?;
     core.touch(Topic::Files);
     mend(core, copy.file, context.now)?;
     batch::file_archived(core, context, copy.file)
@@ -116,9 +131,12 @@ impl Apply for FileRecalled {
         }
         core.store.delete_request(request.id)?;
         stage_ended(core, node.id, StageEnd::Online, context.now)?;
-        core.live.waits.recalled(context.now - request.created);
-        let charge = Charge { tape_read: node.size, ..Charge::default() };
-        core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
+        if request.purpose == Purpose::User {
+            core.live.waits.recalled(context.now - request.created);
+            let charge = Charge { tape_read: node.size, ..Charge::default() };
+            core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
+        }
+        repack::recalled(core, &request, &node, context.now)?;
         core.touch(Topic::Files);
         mend(core, node.id, context.now)?;
         batch::file_online(core, node.id, context.now)?;

@@ -7,14 +7,14 @@ use crate::tape::{
     adding, end_needless_recall,
     operator::ask_for_missing,
     plan::{Plan, PlannedWork, is_to_unload, look_again_in, never_fit, next_session, space_again},
-    view,
+    repack, verify, view,
 };
 use crate::{
     Apply, Context, Core, Topic, batch,
     executor::core::{CAP_LIFETIME, CapFor},
     namespace::path_of,
     pool::{Reserve, out_of_reach, reserve, source},
-    store::{CopyRow, Node, Replica, ReplicaState, RequestRow, SessionRow},
+    store::{CopyRow, Node, Purpose, Replica, ReplicaState, RequestRow, SessionRow},
 };
 use base::{Failure, Millis, RequestId, Result, SessionId, limits::TAPE_SURVEY_BYTES};
 use tracing::{info, warn};
@@ -46,6 +46,7 @@ impl Apply for NextTapeSession {
                 close(core, context, &session, "the drive lost its session", Millis(0))?;
             }
         }
+        repack::go_on(core, context)?;
         let view = view(core, context.now)?;
         ask_for_missing(core, &view, context.now)?;
         for (request, failure) in never_fit(&view) {
@@ -83,12 +84,14 @@ fn give_up(core: &mut Core, context: &Context, request: RequestId, failure: &Fai
 fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<Option<TapeSession>> {
     let (kind, requests) = match &plan.work {
         PlannedWork::Label => ("label", Vec::new()),
-        PlannedWork::Archive(requests) => ("archive", requests.clone()),
+        PlannedWork::Archive(files) => ("archive", files.concat()),
         PlannedWork::Recall(requests) => ("recall", requests.clone()),
         PlannedWork::Survey => ("survey", Vec::new()),
+        PlannedWork::Verify => ("verify", Vec::new()),
     };
-    // A survey is for everybody, and nobody pays for it.
-    let owners = if plan.work == PlannedWork::Survey { Vec::new() } else { owners(core, &requests)? };
+    // They are for everybody, and nobody pays for them.
+    let is_for_all = matches!(plan.work, PlannedWork::Survey | PlannedWork::Verify);
+    let owners = if is_for_all { Vec::new() } else { owners(core, &requests)? };
     let mut row = SessionRow {
         id: SessionId(0),
         drive: drive.to_owned(),
@@ -101,9 +104,12 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     core.live.drives.entry(row.drive.clone()).or_default().order(&row.vid);
     let work = match plan.work {
         PlannedWork::Label => TapeWork::Label,
-        PlannedWork::Archive(_) => {
+        PlannedWork::Archive(tape_files) => {
             let append = volume_of(core, &plan.vid)?.append;
-            let files = archive_files(core, context, row.id, &requests)?;
+            let mut files = Vec::with_capacity(requests.len());
+            for requests in &tape_files {
+                files.extend(archive_files(core, context, row.id, requests)?);
+            }
             // From here on blocks may lie behind the end that the catalogue knows.
             core.store.set_leftover(&plan.vid, true)?;
             TapeWork::Archive { append, files }
@@ -113,11 +119,13 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
             let from = volume_of(core, &plan.vid)?.append;
             TapeWork::Survey { from, bytes_max: TAPE_SURVEY_BYTES }
         }
+        PlannedWork::Verify => TapeWork::Verify { files: verify::files(core, context, &plan.vid)? },
     };
     let is_empty = match &work {
         TapeWork::Label | TapeWork::Survey { .. } => false,
         TapeWork::Archive { files, .. } => files.is_empty(),
         TapeWork::Recall { files } => files.is_empty(),
+        TapeWork::Verify { files } => files.is_empty(),
     };
     if is_empty {
         core.store.delete_session(row.id)?;
@@ -129,11 +137,12 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     Ok(Some(TapeSession { id: row.id, vid: plan.vid, used_bytes, work }))
 }
 
-/// Who shares the load. A blank volume is labelled for whoever waits longest to be archived.
+/// Who shares the load. A blank volume is labelled for whoever waits longest to be archived; repacks are for everybody.
 pub(super) fn owners(core: &Core, requests: &[RequestId]) -> Result<Vec<String>> {
     let mut owners = Vec::new();
     for request in requests {
-        let owner = core.store.request(*request)?.map(|row| row.owner);
+        let row = core.store.request(*request)?.filter(|row| row.purpose == Purpose::User);
+        let owner = row.map(|row| row.owner);
         owners.extend(owner.filter(|owner| !owners.contains(owner)));
     }
     if requests.is_empty() {
@@ -143,6 +152,7 @@ pub(super) fn owners(core: &Core, requests: &[RequestId]) -> Result<Vec<String>>
     Ok(owners)
 }
 
+/// The files of one tape file: a bundle, if there are several.
 fn archive_files(
     core: &mut Core,
     context: &Context,
@@ -168,8 +178,14 @@ fn archive_files(
         let path = path_of(core, node.id)?;
         let source = core.file_url((&node, &replica), &path, context.now)?;
         let checksums = sums(&node)?;
-        let (file, size) = (node.label(), node.size);
-        files.push(ArchiveFile { request: *id, file, path, size, checksums, source });
+        let (file, size, modified) = (node.label(), node.size, node.modified);
+        files.push(ArchiveFile { request: *id, file, path, size, checksums, source, modified, bundle: None });
+    }
+    if files.len() > 1 {
+        let bundle = core.store.new_bundle()?;
+        for file in &mut files {
+            file.bundle = Some(bundle);
+        }
     }
     Ok(files)
 }
@@ -240,6 +256,7 @@ fn recall_file(
         size: node.size,
         checksums: sums(node)?,
         sink,
+        member: copy.member,
     })
 }
 

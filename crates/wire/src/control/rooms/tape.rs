@@ -108,6 +108,11 @@ pub enum TapeWork {
         /// The session ends behind the file with which it has read so many: others may wait for the drive.
         bytes_max: u64,
     },
+    /// Read files and compare them with the catalogue; nothing is written to disk.
+    Verify {
+        /// In the order of the tape; all files of a bundle.
+        files: Vec<VerifyFile>,
+    },
 }
 
 /// The end of the catalogued data of a volume.
@@ -120,6 +125,15 @@ pub struct AppendPoint {
     /// Whether an interrupted session may have left blocks behind this point that nothing refers to. If not, and there
     /// is data, the volume is not what the catalogue believes: refuse to write.
     pub may_have_leftover: bool,
+}
+
+/// Where a file lies that shares a tape file with others (`spec/tape.md` §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapeMember {
+    /// The bundle; compared with the labels.
+    pub bundle: FileId,
+    /// Bytes of the bundle before the data of the file.
+    pub offset: u64,
 }
 
 /// A file to write to tape.
@@ -137,6 +151,12 @@ pub struct ArchiveFile {
     pub checksums: Checksums,
     /// `root://` URL with a capability to read the replica.
     pub source: String,
+    /// When it was modified; for people.
+    #[serde(default)]
+    pub modified: Timestamp,
+    /// Files that follow each other with the same bundle become one tape file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<FileId>,
 }
 
 /// A file to read from tape.
@@ -158,6 +178,50 @@ pub struct RecallFile {
     pub checksums: Checksums,
     /// `root://` URL with a capability to write the reserved object.
     pub sink: String,
+    /// Where it lies in a bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<TapeMember>,
+}
+
+/// A file on tape that is to be compared with the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyFile {
+    /// The file; compared with the labels.
+    pub file: FileId,
+    /// Sequence number on the volume.
+    pub fseq: u32,
+    /// Logical block of its first header label.
+    pub block: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Of the whole file.
+    pub checksums: Checksums,
+    /// Where it lies in a bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<TapeMember>,
+}
+
+/// A file that cannot be read, or differs from the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedFile {
+    /// Sequence number on the volume.
+    pub fseq: u32,
+    /// Bytes of the bundle before the file; 0: it lies alone.
+    #[serde(default)]
+    pub offset: u64,
+    /// What is wrong with it.
+    pub failure: Failure,
+}
+
+/// Reports how far a verification is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FilesVerified {
+    /// The session.
+    pub session: SessionId,
+    /// All tape files before this one were read.
+    pub next_fseq: u32,
+    /// Those of them that are damaged, since the last report.
+    pub damaged: Vec<DamagedFile>,
 }
 
 /// A drive reports its progress, which is also its heartbeat.
@@ -184,14 +248,21 @@ pub struct ArchivedCopy {
     pub block: u64,
     /// Logical block after its last tape mark: where the next file goes.
     pub end_block: u64,
+    /// Where it lies in a bundle. Sequence number and blocks are those of the bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<TapeMember>,
 }
+
+/// Most copies in one [`FilesArchived`]: those of a bundle, or fewer.
+pub const FILES_ARCHIVED_LEN_MAX: usize = 1000;
+const _: () = assert!(FILES_ARCHIVED_LEN_MAX >= crate::media::bundle::MEMBERS_MAX);
 
 /// Reports copies that are durable on tape.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesArchived {
     /// The session.
     pub session: SessionId,
-    /// In the order of the tape.
+    /// In the order of the tape, [`FILES_ARCHIVED_LEN_MAX`] at most; all files of a bundle.
     pub copies: Vec<ArchivedCopy>,
     /// Bytes of the cartridge that are used now.
     pub used_bytes: u64,
@@ -272,17 +343,20 @@ pub struct FoundFile {
     pub checksums: Checksums,
     /// The day on which it was written to tape: its beginning, UTC. Labels know no more.
     pub created: Timestamp,
+    /// Where it lies in a bundle. Sequence number and blocks are those of the bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<TapeMember>,
 }
 
-/// Most files in one [`FilesFound`].
-pub const FILES_FOUND_LEN_MAX: usize = 200;
+/// Most files in one [`FilesFound`]: a bundle, and what was found before it.
+pub const FILES_FOUND_LEN_MAX: usize = 1200;
 
 /// Reports files that a survey has found. The next survey of the volume begins behind them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesFound {
     /// The session.
     pub session: SessionId,
-    /// In the order of the tape, [`FILES_FOUND_LEN_MAX`] at most.
+    /// In the order of the tape, [`FILES_FOUND_LEN_MAX`] at most; all files of a bundle.
     pub files: Vec<FoundFile>,
     /// Bytes of the cartridge that are used.
     pub used_bytes: u64,

@@ -42,6 +42,9 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0029.sql"),
     include_str!("../../migrations/postgres/0030.sql"),
     include_str!("../../migrations/postgres/0031.sql"),
+    include_str!("../../migrations/postgres/0032.sql"),
+    include_str!("../../migrations/postgres/0033.sql"),
+    include_str!("../../migrations/postgres/0034.sql"),
 ];
 
 impl Postgres {

@@ -34,4 +34,7 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0031.sql"),
     include_str!("../../migrations/0032.sql"),
     include_str!("../../migrations/0033.sql"),
+    include_str!("../../migrations/0034.sql"),
+    include_str!("../../migrations/0035.sql"),
+    include_str!("../../migrations/0036.sql"),
 ];

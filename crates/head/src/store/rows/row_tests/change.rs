@@ -71,7 +71,7 @@ pub(super) fn change(store: &Store, Change { what, a, b }: Change) {
         10 => target.replicas.first().into_iter().for_each(|replica| store.remove_replica(replica).unwrap()),
         11 if is_file => {
             let (vid, fseq) = ("BP0001".parse().unwrap(), b as u32);
-            let copy = CopyRow { file: target.id, vid, fseq, block: 1, size: 1 };
+            let copy = CopyRow { file: target.id, vid, fseq, block: 1, size: 1, member: None };
             // A volume's file that is there: as the database refuses it. The head does not go on then.
             if store.all("SELECT 1 FROM copy WHERE fseq = ?1", (fseq,), |_| Ok(())).unwrap().is_empty() {
                 store.insert_copy(&copy, NOW).unwrap();
