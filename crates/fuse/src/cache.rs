@@ -176,6 +176,18 @@ impl Cache {
         inner.keep_name(asked, (parent, name), Some(entry.id), names_lease)
     }
 
+    /// This mount has committed what it has written to a file, and was told what the file is now.
+    pub(crate) fn committed(&self, asked: Asked, entry: &Entry, lease: Millis) {
+        let mut inner = self.lock();
+        let is_newest = inner.is_current(asked, entry.id);
+        inner.own_changed(entry.id);
+        inner.nodes.remove(&entry.id);
+        if is_newest && lease.0 > 0 {
+            let stamp = inner.stamp;
+            inner.keep_node(Asked { stamp, ..asked }, entry, lease);
+        }
+    }
+
     /// This mount has removed a name.
     pub(crate) fn removed(&self, (parent, name): (FileId, &str)) {
         self.lock().set_name((parent, name), None);

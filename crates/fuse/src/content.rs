@@ -1,6 +1,7 @@
 //! Bytes of files, under grants: read from the disk server and from what is not sent yet, written to the buffer.
 
 use crate::{
+    cache::Asked,
     caller::Caller,
     errno::Refusal,
     files::{HeldGrant, OpenFile, Returning},
@@ -10,8 +11,9 @@ use crate::{
     writeback::PIECE_BYTES,
 };
 use base::{ByteRange, ErrorKind, Failure, FileId, Result, Timestamp};
+use share::{ClientId, Generation};
 use std::time::SystemTime;
-use wire::control::{CommitNode, Entry};
+use wire::control::{CommitNode, Entry, MountedNode, Written};
 
 /// Longest file: offsets are signed in the protocol of the kernel.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
@@ -25,6 +27,17 @@ pub(crate) struct Target {
     pub(crate) is_append: bool,
     /// Past all caches.
     pub(crate) is_direct: bool,
+}
+
+/// A commit under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Commit {
+    client: ClientId,
+    generation: Generation,
+    /// Changes that are in it.
+    changes: u64,
+    /// What is stored; none: it is lost.
+    pub(crate) written: Option<Written>,
 }
 
 /// The time that a change gets.
@@ -148,47 +161,48 @@ impl Mount {
         file: &OpenFile,
         held: &HeldGrant,
     ) -> Result<(), Refusal> {
+        let Some(commit) = self.begin_commit(file, held) else { return Ok(()) };
+        let Some(Written { size, modified }) = commit.written else {
+            self.end_commit(file, &commit, None);
+            return Ok(());
+        };
+        let (Commit { client, generation, .. }, asked) = (commit, self.asked());
+        let call = |_| CommitNode { client, file: file.id, generation, size, modified };
+        match self.head.call(caller, call) {
+            Ok(node) => {
+                self.end_commit(file, &commit, Some((asked, node)));
+                Ok(())
+            }
+            Err(Refusal::Failure(failure)) => {
+                self.fail_commit(file, &commit, failure);
+                Ok(())
+            }
+            Err(refusal) => {
+                file.change(|state| state.is_committing = false);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Makes durable what was written under a grant, if there is something. Until the commit ends nobody else commits.
+    pub(crate) fn begin_commit(&self, file: &OpenFile, held: &HeldGrant) -> Option<Commit> {
         let mut state = file.lock();
         while state.is_committing {
             state = file.wait(state);
         }
         if !state.is_dirty() || !state.is_under(held.generation) {
-            return Ok(());
+            return None;
         }
         state.is_committing = true;
         let (client, changes, size) = (state.session, state.changes, state.size);
         drop(state);
-        let outcome = self.commit_changes(caller, file, held, (client, size));
-        file.change(|state| {
-            state.is_committing = false;
-            if let Ok(Some(size)) = outcome
-                && state.is_under(held.generation)
-            {
-                state.committed = changes;
-                // Before the lock is free: who waits for it asks again.
-                self.cache.changed(file.id);
-                state.solid = state.solid.max(size);
-                state.entry = None;
-            }
-        });
-        if matches!(outcome, Ok(None)) {
-            // The kernel has seen what is lost.
-            self.device.forget_attributes(self.node(file.id));
-        }
-        outcome.map(|_| ())
+        let written = self.store(file, held, size);
+        Some(Commit { client, generation: held.generation, changes, written })
     }
 
-    /// Yields the size that was committed; none: what was written is lost, which is told later.
-    fn commit_changes(
-        &self,
-        caller: &Caller,
-        file: &OpenFile,
-        held: &HeldGrant,
-        (client, size): (share::ClientId, u64),
-    ) -> Result<Option<u64>, Refusal> {
-        if self.drain(file, held).is_err() {
-            return Ok(None);
-        }
+    /// Yields what is stored and synced; none: what was written is lost, which is told later.
+    fn store(&self, file: &OpenFile, held: &HeldGrant, size: u64) -> Option<Written> {
+        self.drain(file, held).ok()?;
         let (size, modified) = {
             let state = file.lock();
             // What was written since is not stored.
@@ -196,19 +210,40 @@ impl Mount {
         };
         if let Err(failure) = held.bytes.as_ref().map_or(Ok(()), |bytes| bytes.sync(size)) {
             file.change(|state| state.lose(failure));
-            return Ok(None);
+            return None;
         }
-        let commit = |_| CommitNode { client, file: file.id, generation: held.generation, size, modified };
-        match self.head.call(caller, commit) {
-            Ok(_) => Ok(Some(size)),
-            Err(Refusal::Failure(failure)) => {
-                let mut state = file.lock();
-                let _ = self.follow_session(file, &mut state);
-                state.lose(failure);
-                Ok(None)
+        Some(Written { size, modified })
+    }
+
+    /// The head has committed what was written, and has said what the file is now; or it is lost.
+    pub(crate) fn end_commit(&self, file: &OpenFile, commit: &Commit, told: Option<(Asked, MountedNode)>) {
+        file.change(|state| {
+            state.is_committing = false;
+            let Some(written) = commit.written.filter(|_| state.is_under(commit.generation)) else { return };
+            state.committed = commit.changes;
+            // Before the lock is free: who waits for it asks again.
+            match told {
+                Some((asked, MountedNode { entry: Some(entry), lease, .. })) => {
+                    self.cache.committed(asked, &entry, lease);
+                }
+                _ => self.cache.changed(file.id),
             }
-            Err(refusal) => Err(refusal),
+            state.solid = state.solid.max(written.size);
+            state.entry = None;
+        });
+        if commit.written.is_none() {
+            // The kernel has seen what is lost.
+            self.device.forget_attributes(self.node(file.id));
         }
+    }
+
+    /// The head has refused a commit: what was written is lost, which is told later.
+    pub(crate) fn fail_commit(&self, file: &OpenFile, commit: &Commit, failure: Failure) {
+        let mut state = file.lock();
+        let _ = self.follow_session(file, &mut state);
+        state.lose(failure);
+        drop(state);
+        self.end_commit(file, &Commit { written: None, ..*commit }, None);
     }
 
     /// What is known of a file whose pages the kernel has, if they are those of the file; once they are dropped that are not.

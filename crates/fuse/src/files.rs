@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::{Duration, Instant},
 };
-use wire::control::{Entry, LockKind};
+use wire::control::{Entry, LockKind, ShareGrant};
 
 /// How long a thread sleeps that waits for another one of this mount; then it looks whether its caller is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ pub(crate) struct FileState {
     pub(crate) session: ClientId,
     /// What may be done with it now.
     pub(crate) grant: Option<HeldGrant>,
+    /// A grant that came with an open and was not used yet: nothing was opened at a disk server.
+    pub(crate) offered: Option<(Mode, ShareGrant)>,
     /// A thread asks for a grant.
     pub(crate) is_asking: bool,
     /// The set-id bits are gone: whoever writes need not take them away.
@@ -87,8 +89,10 @@ pub(crate) enum Returning {
     /// The kernel drops its pages. Who wants to use the grant waits; but the kernel waits for pages that it reads, so that reads are
     /// answered after a while.
     Pages,
-    /// Nothing more is done under it.
+    /// Nothing more is done under it, but to commit.
     Ending,
+    /// The head is told: nothing more is sent under it.
+    Told,
 }
 
 /// How long an answer may take that was sent before its grant was asked back. After that the grant is none that is waited for: its
@@ -132,6 +136,16 @@ impl FileState {
         is_lost
     }
 
+    /// The grant that came with an open, if it is there still.
+    pub(crate) fn take_offered(&mut self) -> Option<(Mode, ShareGrant)> {
+        self.offered.take().filter(|(_, grant)| grant.generation > self.disowned)
+    }
+
+    /// Whether bytes may be sent under the grant.
+    pub(crate) fn may_send(&self) -> bool {
+        self.allows(Mode::Write) && self.returning != Returning::Told
+    }
+
     /// Whether this grant is the one that counts.
     pub(crate) fn is_under(&self, generation: Generation) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.generation == generation)
@@ -172,6 +186,7 @@ impl FileState {
     pub(crate) fn change_session(&mut self, client: ClientId) -> Vec<(bool, bool)> {
         self.session = client;
         self.grant = None;
+        self.offered = None;
         self.disowned = Generation(0);
         self.lose(Failure::unavailable("the head has ended the session of this mount"));
         self.is_lock_lost |= !self.lockers.is_empty();
@@ -294,6 +309,21 @@ mod tests {
         assert_eq!(state.disowned, Generation(4));
         state.is_asking = false;
         assert!(state.disowns(Generation(5), begin), "nobody waits for it");
+    }
+
+    #[test]
+    fn a_grant_that_came_with_an_open_is_used_once_unless_it_was_asked_back() {
+        let grant = |number| ShareGrant {
+            generation: Generation(number),
+            layout: wire::control::Layout::default(),
+            size: 0,
+            modified: Timestamp(0),
+        };
+        let mut state = FileState { offered: Some((Mode::Write, grant(4))), ..FileState::default() };
+        assert!(state.disowns(Generation(4), Instant::now()), "it was not used");
+        assert!(state.take_offered().is_none());
+        state.offered = Some((Mode::Read, grant(5)));
+        assert!(state.take_offered().is_some() && state.take_offered().is_none());
     }
 
     #[test]

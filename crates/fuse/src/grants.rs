@@ -147,7 +147,7 @@ impl Mount {
                 // The kernel may wait for this page before it has dropped the others: the grant still holds.
                 state.late_reads += 1;
             }
-            Returning::Pages | Returning::Ending => return Admission::Wait(None),
+            Returning::Pages | Returning::Ending | Returning::Told => return Admission::Wait(None),
             Returning::Not if !has_grant && !state.is_asking => return Admission::Ask,
             Returning::Not if !has_grant || !self.head.is_lease_valid() => return Admission::Wait(None),
             Returning::Not => {}
@@ -169,8 +169,10 @@ impl Mount {
     ) -> Result<MutexGuard<'a, FileState>, Refusal> {
         state.is_asking = true;
         let client = state.session;
+        let offered = state.take_offered().filter(|(offered, _)| *offered >= mode);
+        let mode = offered.as_ref().map_or(mode, |(offered, _)| *offered);
         drop(state);
-        let answer = self.ask(caller, file, mode);
+        let answer = offered.map_or_else(|| self.ask(caller, file, mode), |(_, grant)| Ok(grant));
         let opened = answer.as_ref().ok().map(|grant| self.open_bytes(mode, grant));
         let mut state = file.lock();
         state.is_asking = false;
@@ -191,8 +193,13 @@ impl Mount {
         Ok(state)
     }
 
+    /// The number of a new request.
+    pub(crate) fn next_request(&self) -> RequestId {
+        RequestId(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
     fn ask(&self, caller: &Caller, file: &OpenFile, mode: Mode) -> Result<ShareGrant, Refusal> {
-        let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
+        let request = self.next_request();
         let ask = |client| AskGrant { client, request, file: file.id, mode };
         let answer = self.head.call_until(caller, ask)?;
         answer.grant.ok_or_else(|| Failure::internal("a reply is pending and is not").into())
@@ -218,7 +225,7 @@ impl Mount {
         let opens = state.change_session(client);
         self.forget_pages(file, state, None);
         for (is_read, is_write) in opens {
-            let open = OpenNode { client, file: file.id, is_read, is_write, is_run: false };
+            let open = OpenNode { client, file: file.id, is_read, is_write, is_run: false, grant: None };
             let opened = self.head.call_once(&open, Millis(0));
             opened.inspect_err(|failure| {
                 tracing::warn!(file = %file.id, %failure, "a file that was open cannot be opened again");

@@ -7,7 +7,7 @@ use base::{ByteRange, FileId};
 use rustix::io::Errno;
 use share::{Assurance, ClientId, RequestId, Verdict};
 use share::{LockMode, LockOwner};
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 use wire::control::{CancelLock, LockHolder, LockKind, LockPatience, SetLock, TestLock};
 
 /// The end of a range that has none, as the kernel has it.
@@ -80,7 +80,7 @@ impl Mount {
             let is_set = self.head.call(caller, |client| call(file.id, client, wanted))?.is_set;
             return if is_set { Ok(()) } else { Err(Errno::AGAIN.into()) };
         }
-        let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
+        let request = self.next_request();
         caller.set_wait(request.0);
         let outcome = self.wait_for_lock(caller, file, wanted, request);
         if outcome.is_err() && !caller.is_there() {

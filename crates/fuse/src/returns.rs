@@ -6,6 +6,8 @@
 
 use crate::{
     caller::Caller,
+    content::Commit,
+    errno::Refusal,
     files::{FileState, HeldGrant, OpenFile, Returning},
     mount::Mount,
 };
@@ -15,7 +17,7 @@ use std::{
     sync::{Arc, MutexGuard},
     time::Instant,
 };
-use wire::control::{Recall, ReturnGrant};
+use wire::control::{CloseNode, Recall, ReturnGrant, ShareGrant};
 
 /// After so many rounds somebody is told: programs are not that fast.
 const ROUNDS_MAX: u32 = 1000;
@@ -24,12 +26,53 @@ impl Mount {
     /// Commits what was written, and gives the grant back, if it is that one. `has_pages`: the kernel drops its pages before; else it
     /// does when the file is opened next.
     pub(crate) fn give_back(&self, file: &OpenFile, generation: Generation, has_pages: bool) {
+        if let Some(leaving) = self.begin_return(file, generation, has_pages) {
+            self.end_return(file, leaving, None);
+        }
+    }
+
+    /// Ends an open. With the last one the grant is returned, and what was written is committed.
+    pub(crate) fn end_open(&self, file: &OpenFile, access: (bool, bool)) {
+        let is_last = self.files.is_last(file.id);
+        let held = file.lock().grant.as_ref().map(|held| held.generation).filter(|_| is_last);
+        let leaving = held.and_then(|generation| self.begin_return(file, generation, false));
+        let (client, offered) = file.change(|state| {
+            if let Some(count) = state.opens.get_mut(&access) {
+                *count = count.saturating_sub(1);
+            }
+            (state.session, is_last.then(|| state.take_offered()).flatten())
+        });
+        let closed = Some(if access.1 { Mode::Write } else { Mode::Read });
+        let is_told = match (leaving, offered) {
+            (Some(leaving), offered) => {
+                if let Some((_, unused)) = offered {
+                    self.return_grant(client, file.id, unused.generation);
+                }
+                self.end_return(file, leaving, closed)
+            }
+            (None, Some((_, ShareGrant { generation, .. }))) => {
+                self.tell(ReturnGrant { client, file: file.id, generation, commit: None, closed }).is_ok()
+            }
+            (None, None) => false,
+        };
+        self.files.close(file.id);
+        if is_told {
+            return;
+        }
+        let close = |client| CloseNode { client, file: file.id, is_write: access.1 };
+        if let Err(refusal) = self.head.call(&Caller::nobody(), close) {
+            tracing::warn!(file = %file.id, %refusal, "a file was not closed at the head");
+        }
+    }
+
+    /// Lets nothing more be done under a grant, and stores what was written under it.
+    fn begin_return(&self, file: &OpenFile, generation: Generation, has_pages: bool) -> Option<Leaving> {
         let mut state = file.lock();
         while state.returning != Returning::Not {
             state = file.wait(state);
         }
         let client = state.session;
-        let Some(held) = state.grant.clone().filter(|held| held.generation == generation) else { return };
+        let held = state.grant.clone().filter(|held| held.generation == generation)?;
         if has_pages {
             state = self.drop_pages(file, state);
         }
@@ -38,26 +81,42 @@ impl Mount {
             state = file.wait(state);
         }
         drop(state);
-        if held.mode == Mode::Write
-            && let Err(refusal) = self.commit_under(&Caller::nobody(), file, &held)
-        {
-            tracing::warn!(file = %file.id, %refusal, "a file was not committed");
-        }
+        let is_written = held.mode == Mode::Write;
+        let commit = is_written.then(|| self.begin_commit(file, &held)).flatten();
         let mut state = file.lock();
+        state.returning = Returning::Told;
         while state.senders > 0 {
             state = file.wait(state);
         }
-        let is_held = state.session == client && state.is_under(generation);
-        if is_held {
-            state.grant = None;
+        Some(Leaving { client, held, commit })
+    }
+
+    /// Tells the head that a grant is returned, what was written under it, and that an open has `closed` with it. Yields whether it
+    /// knows.
+    fn end_return(&self, file: &OpenFile, leaving: Leaving, closed: Option<Mode>) -> bool {
+        let Leaving { client, held, commit } = leaving;
+        let (generation, written) = (held.generation, commit.and_then(|commit| commit.written));
+        let call = |commit| ReturnGrant { client, file: file.id, generation, commit, closed };
+        let is_held = file.change(|state| state.is_under(generation) && state.session == client);
+        let mut told = if is_held { self.tell(call(written)) } else { Ok(()) };
+        match (&told, &commit) {
+            (Err(refusal), Some(commit)) if written.is_some() => {
+                tracing::warn!(file = %file.id, %refusal, "a file was not committed");
+                self.fail_commit(file, commit, Failure::unavailable(refusal.to_string()));
+                told = self.tell(call(None));
+            }
+            (_, Some(commit)) => self.end_commit(file, commit, None),
+            (_, None) => {}
         }
-        drop(state);
-        if is_held {
-            close(file.id, held);
-            self.return_grant(client, file.id, generation);
-        }
-        file.change(|state| state.returning = Returning::Not);
+        file.change(|state| {
+            if state.session == client && state.is_under(generation) {
+                state.grant = None;
+            }
+            state.returning = Returning::Not;
+        });
+        close(file.id, held);
         self.send_loose(file);
+        is_held && told.is_ok()
     }
 
     /// Has the kernel drop all its pages of a file whose grant is about to be returned.
@@ -141,12 +200,26 @@ impl Mount {
     }
 
     pub(crate) fn return_grant(&self, client: ClientId, file: FileId, generation: Generation) {
-        let give_back = |_| ReturnGrant { client, file, generation };
-        if let Err(refusal) = self.head.call(&Caller::nobody(), give_back) {
-            // The head asks for it when somebody needs it.
-            tracing::debug!(%file, %generation, %refusal, "a grant was not returned");
-        }
+        // If that fails the head asks for it when somebody needs it.
+        let _ = self.tell(ReturnGrant { client, file, generation, commit: None, closed: None });
     }
+
+    fn tell(&self, call: ReturnGrant) -> Result<(), Refusal> {
+        let told = self.head.call(&Caller::nobody(), |_| call.clone()).map(drop);
+        told.inspect_err(|refusal| {
+            let ReturnGrant { file, generation, .. } = &call;
+            tracing::debug!(%file, %generation, %refusal, "a grant was not returned");
+        })
+    }
+}
+
+/// A grant that is about to be returned.
+struct Leaving {
+    /// The session that has it.
+    client: ClientId,
+    held: HeldGrant,
+    /// What was written since the last commit.
+    commit: Option<Commit>,
 }
 
 /// Ends the connection of a grant that nobody uses any more.

@@ -27,7 +27,7 @@ fn for_user(name: &str, groups: &[&str]) -> Principal {
 
 fn make(client: ClientId, parent: FileId, name: &str, mode: u32) -> MakeNode {
     let (name, kind, target) = (name.to_owned(), NodeKind::File, String::new());
-    MakeNode { client, parent, name, kind, mode, is_opened: false, target }
+    MakeNode { client, parent, name, kind, mode, is_opened: false, target, grant: None }
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn what_somebody_makes_is_theirs_and_closed_to_others() {
     let made = world.call(for_user("ann", &["prod", "ops"]), make(client, ROOT, "f", 0o640)).unwrap();
     let entry = made.entry.unwrap();
     assert_eq!((entry.owner.as_str(), entry.group.as_str()), ("ann", "prod"));
-    let open = |is_write| OpenNode { client, file: entry.id, is_read: true, is_write, is_run: false };
+    let open = |is_write| OpenNode { client, file: entry.id, is_read: true, is_write, is_run: false, grant: None };
     world.call(for_user("ann", &["ops"]), open(true)).unwrap();
     world.call(for_user("bob", &["users", "prod"]), open(false)).unwrap();
     assert_eq!(refusal(world.call(for_user("bob", &["users", "prod"]), open(true))), ErrorKind::Permission);
@@ -86,13 +86,13 @@ fn a_program_is_run_without_the_right_to_read_it() {
     world.user(SetMode { path: path("/"), mode: 0o777 }).unwrap();
     let file = world.call(for_user("ann", &["ann"]), make(client, ROOT, "f", 0o711)).unwrap();
     let file = file.entry.unwrap().id;
-    let open = |is_read, is_run| OpenNode { client, file, is_read, is_write: false, is_run };
+    let open = |is_read, is_run| OpenNode { client, file, is_read, is_write: false, is_run, grant: None };
     let bob = for_user("bob", &["bob"]);
     assert_eq!(refusal(world.call(bob.clone(), open(true, false))), ErrorKind::Permission);
     assert_eq!(refusal(world.call(bob.clone(), open(false, false))), ErrorKind::Permission, "for nothing");
     world.call(bob, open(false, true)).unwrap();
     // Whoever mounts for themselves is not believed.
     let own = world.call(user("eve"), OpenMount { path: path("/"), host: "h:/mnt".into() }).unwrap().client;
-    let run = OpenNode { client: own, file, is_read: false, is_write: false, is_run: true };
+    let run = OpenNode { client: own, file, is_read: false, is_write: false, is_run: true, grant: None };
     assert_eq!(refusal(world.call(user("eve"), run)), ErrorKind::Permission);
 }

@@ -22,14 +22,14 @@ fn mount(world: &mut World) -> ClientId {
 fn make(world: &mut World, client: ClientId, name: &str) -> Entry {
     let (parent, name, kind) = (ROOT, name.to_owned(), NodeKind::File);
     let made = world
-        .user(MakeNode { client, parent, name, kind, mode: 0o644, is_opened: true, target: String::new() })
+        .user(MakeNode { client, parent, name, kind, mode: 0o644, is_opened: true, target: String::new(), grant: None })
         .expect("it can be made");
     made.entry.expect("it was made")
 }
 
 fn open(world: &mut World, client: ClientId, file: FileId) {
     world
-        .user(OpenNode { client, file, is_read: true, is_write: true, is_run: false })
+        .user(OpenNode { client, file, is_read: true, is_write: true, is_run: false, grant: None })
         .expect("it can be opened");
 }
 
@@ -54,7 +54,7 @@ fn commit(
 }
 
 fn give_back(world: &mut World, client: ClientId, file: FileId, generation: Generation) {
-    world.user(ReturnGrant { client, file, generation }).expect("grants can be returned");
+    world.user(ReturnGrant { client, file, generation, commit: None, closed: None }).expect("grants can be returned");
 }
 
 fn next_recalls(client: ClientId, start: Incarnation) -> NextRecalls {
@@ -381,6 +381,7 @@ fn links_and_special_files_are_names_without_content() {
         mode: 0o777,
         is_opened: false,
         target: target.into(),
+        grant: None,
     };
     let link = world.user(node("link", NodeKind::Link, "a/b")).unwrap().entry.unwrap();
     assert_eq!((link.kind, link.size, link.mode, link.state), (NodeKind::Link, 3, 0o777, None));
@@ -402,7 +403,8 @@ fn links_and_special_files_are_names_without_content() {
             file: link.id,
             is_read: true,
             is_write: false,
-            is_run: false
+            is_run: false,
+            grant: None,
         })),
         ErrorKind::Unsupported
     );

@@ -34,6 +34,8 @@ mod job_users;
 mod jobs;
 #[path = "leases.rs"]
 mod leases;
+#[path = "mount_calls.rs"]
+mod mount_calls;
 #[path = "mounts.rs"]
 mod mounts;
 #[path = "namespace.rs"]

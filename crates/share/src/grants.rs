@@ -56,6 +56,10 @@ impl Grant {
         self.stage == Stage::Ending && self.is_cache_gone && self.unfenced.is_empty()
     }
 
+    fn is_read_of(&self, client: ClientId) -> bool {
+        self.client == client && self.mode == Mode::Read && self.stage != Stage::Ending
+    }
+
     fn conflicts(&self, mode: Mode, range: ByteRange) -> bool {
         let overlaps = self.range.offset < range.end && range.offset < self.range.end;
         overlaps && (self.mode == Mode::Write || mode == Mode::Write)
@@ -89,11 +93,18 @@ pub enum Ended {
 pub struct FileGrants {
     next: Generation,
     grants: Vec<Grant>,
+    /// Grants to write up to this one ended when the content was replaced, if they had not ended before.
+    #[serde(default, skip_serializing_if = "is_none")]
+    replaced: Generation,
+}
+
+fn is_none(generation: &Generation) -> bool {
+    *generation == Generation(0)
 }
 
 impl Default for FileGrants {
     fn default() -> Self {
-        Self { next: Generation(1), grants: Vec::new() }
+        Self { next: Generation(1), grants: Vec::new(), replaced: Generation(0) }
     }
 }
 
@@ -128,11 +139,9 @@ impl FileGrants {
         if let Some(grant) = own.find(|grant| grant.answers(request, mode, range)) {
             return Answer::Granted(grant.generation);
         }
-        let is_own_read = |grant: &Grant| {
-            grant.client == client && grant.mode == Mode::Read && grant.stage != Stage::Ending
-        };
-        let is_in_the_way = |grant: &Grant| grant.conflicts(mode, range) && !is_own_read(grant);
-        if self.grants.iter().any(is_in_the_way) {
+        let is_own_read = |grant: &Grant| grant.is_read_of(client);
+        if !self.is_free(client, mode, range) {
+            let is_in_the_way = |grant: &Grant| grant.conflicts(mode, range) && !is_own_read(grant);
             let conflicting = self.grants.iter_mut().filter(|grant| is_in_the_way(grant));
             let recalled = conflicting.filter(|grant| grant.stage == Stage::Held).map(|grant| {
                 grant.stage = Stage::Recalled;
@@ -159,6 +168,21 @@ impl FileGrants {
         Answer::Granted(generation)
     }
 
+    /// Whether a client would have a grant at once: nothing is asked back for it.
+    #[must_use]
+    pub fn is_free(&self, client: ClientId, mode: Mode, range: ByteRange) -> bool {
+        let mut others = self.grants.iter().filter(|grant| !grant.is_read_of(client));
+        !others.any(|grant| grant.conflicts(mode, range))
+    }
+
+    /// Whether a grant was returned before. It is that of a client that has not been evicted and says that it returns it: so it had
+    /// it, and only a return or [`Self::content_replaced`] has ended it.
+    #[must_use]
+    pub fn was_returned(&self, generation: Generation) -> bool {
+        let mut alive = self.grants.iter().filter(|grant| grant.stage != Stage::Ending);
+        generation > self.replaced && !alive.any(|grant| grant.generation == generation)
+    }
+
     /// A grant ends: it gives no right any more, and is over once it is fenced. Told again, it changes nothing.
     pub fn end(&mut self, client: ClientId, generation: Generation, how: Ended) {
         if let Some(grant) = self.find(generation).filter(|grant| grant.client == client) {
@@ -180,6 +204,8 @@ impl FileGrants {
     /// What the file had is replaced by something else, and the objects that could be written to are gone: grants to write are over,
     /// and what was cached is asked back.
     pub fn content_replaced(&mut self) {
+        let written = self.grants.iter().filter(|grant| grant.mode == Mode::Write);
+        self.replaced = written.map(|grant| grant.generation).max().unwrap_or(self.replaced);
         self.grants.retain(|grant| grant.mode == Mode::Read);
         for grant in self.grants.iter_mut().filter(|grant| grant.stage == Stage::Held) {
             grant.stage = Stage::Recalled;

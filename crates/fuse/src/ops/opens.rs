@@ -3,7 +3,7 @@
 use super::{
     Outcome,
     attributes::{self, shown},
-    tree::{self, NewNode},
+    tree::{self, Made, NewNode},
 };
 use crate::{
     caller::Caller,
@@ -19,9 +19,9 @@ use crate::{
 };
 use base::FileId;
 use rustix::{fs::OFlags, io::Errno};
-use share::LockOwner;
+use share::{ClientId, LockOwner, Mode};
 use std::sync::{Arc, atomic::Ordering};
-use wire::control::{CloseNode, DescribeNode, Entry, FileState, LockKind, NodeKind, OpenNode, SetNode};
+use wire::control::{DescribeNode, Entry, FileState, LockKind, NodeKind, OpenNode, SetNode, ShareGrant};
 
 /// How often a file that is to be opened or made may vanish and come back meanwhile.
 const RACES_MAX: u32 = 16;
@@ -62,10 +62,12 @@ pub(super) fn create(mount: &Mount, caller: &Caller, request: &Request) -> Outco
     let (flags, mode, _umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
     let place = (request.node, fields.name()?);
     for _ in 0..RACES_MAX {
-        let new = NewNode { is_opened: true, ..NewNode::of(NodeKind::File, mode) };
+        let (session, new) =
+            (mount.head.client(), NewNode { is_opened: true, ..NewNode::of(NodeKind::File, mode) });
         match tree::make(mount, caller, place.clone(), new) {
-            Ok((entry, until)) => {
-                let open = keep(mount, entry.id, access(flags));
+            Ok(Made { entry, until, grant }) => {
+                let offered = grant.map(|grant| (Mode::Write, grant));
+                let open = keep(mount, entry.id, access(flags), (session, offered));
                 let answer = Answer::entry(mount.asked(), &shown(mount, &entry), until);
                 return Ok(opened(mount, answer, &open, flags));
             }
@@ -96,7 +98,7 @@ fn open_made(mount: &Mount, caller: &Caller, place: &(u64, String), flags: u32) 
     if flags & OFlags::TRUNC.bits() != 0
         && let Err(refusal) = mount.truncate(caller, &open, 0)
     {
-        end(mount, &open, access(flags));
+        mount.end_open(&open, access(flags));
         return Err(refusal);
     }
     let size = if flags & OFlags::TRUNC.bits() != 0 { 0 } else { entry.size };
@@ -130,30 +132,39 @@ fn begin(
     (access, is_run): (Access, bool),
 ) -> Result<Arc<OpenFile>, Refusal> {
     let (is_read, is_write) = (access.0 && !is_run, access.1);
-    mount.head.call(caller, |client| OpenNode { client, file, is_read, is_write, is_run })?;
-    Ok(keep(mount, file, access))
+    let session = mount.head.client();
+    let grant = wants_grant(mount, file, access).then(|| mount.next_request());
+    let open = |client| OpenNode { client, file, is_read, is_write, is_run, grant };
+    let opened = mount.head.call(caller, open)?;
+    let mode = if is_write { Mode::Write } else { Mode::Read };
+    Ok(keep(mount, file, access, (session, opened.grant.map(|grant| (mode, grant)))))
 }
 
-fn keep(mount: &Mount, file: FileId, access: Access) -> Arc<OpenFile> {
-    let open = mount.files.open(file, mount.head.client());
-    *open.lock().opens.entry(access).or_default() += 1;
+/// Whether a grant is asked for with the open. Whoever opens a file to read and to write may do only one of them.
+fn wants_grant(mount: &Mount, file: FileId, access: Access) -> bool {
+    let has_none = |open: Arc<OpenFile>| {
+        let state = open.lock();
+        state.grant.is_none() && state.offered.is_none() && !state.is_asking
+    };
+    access != (true, true) && mount.files.get(file).is_none_or(has_none)
+}
+
+/// Notes that a file is open, and the grant that came with it, which was asked for in a session: in no other one it counts.
+fn keep(
+    mount: &Mount,
+    file: FileId,
+    access: Access,
+    (session, offered): (ClientId, Option<(Mode, ShareGrant)>),
+) -> Arc<OpenFile> {
+    let client = mount.head.client();
+    let open = mount.files.open(file, client);
+    open.change(|state| {
+        *state.opens.entry(access).or_default() += 1;
+        if offered.is_some() && session == client && state.session == client {
+            state.offered = offered;
+        }
+    });
     open
-}
-
-/// Ends an open. What was written is committed, and the grant returned with the last one.
-fn end(mount: &Mount, file: &OpenFile, access: Access) {
-    let held = file.lock().grant.as_ref().map(|held| held.generation);
-    if let Some(generation) = held.filter(|_| mount.files.is_last(file.id)) {
-        mount.give_back(file, generation, false);
-    }
-    if let Some(count) = file.lock().opens.get_mut(&access) {
-        *count = count.saturating_sub(1);
-    }
-    mount.files.close(file.id);
-    let close = |client| CloseNode { client, file: file.id, is_write: access.1 };
-    if let Err(refusal) = mount.head.call(&Caller::nobody(), close) {
-        tracing::warn!(file = %file.id, %refusal, "a file was not closed at the head");
-    }
 }
 
 /// Does something with a file that is open for writing, at least for that.
@@ -166,7 +177,7 @@ pub(super) fn for_writing(
     let access = (false, true);
     let open = begin(mount, caller, file, (access, false))?;
     let outcome = work(&open);
-    end(mount, &open, access);
+    mount.end_open(&open, access);
     outcome
 }
 
@@ -262,7 +273,7 @@ pub(super) fn release(mount: &Mount, _caller: &Caller, request: &Request) -> Out
     if release_flags & abi::RELEASE_FLOCK_UNLOCK != 0 {
         mount.unlock_all(&Caller::nobody(), &file, LockKind::Flock, LockOwner(owner));
     }
-    end(mount, &file, access(flags));
+    mount.end_open(&file, access(flags));
     Mount::nothing()
 }
 

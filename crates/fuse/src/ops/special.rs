@@ -3,7 +3,7 @@
 use super::{
     Outcome,
     attributes::{described, shown},
-    tree::{NewNode, checked, make},
+    tree::{Made, NewNode, checked, make},
 };
 use crate::{
     caller::Caller,
@@ -23,7 +23,7 @@ pub(super) fn make_link(mount: &Mount, caller: &Caller, request: &Request) -> Ou
     let mut fields = request.fields();
     let (name, target) = (fields.name()?, fields.name()?);
     let new = NewNode { kind: NodeKind::Link, mode: 0o777, is_opened: false, target };
-    let (entry, until) = make(mount, caller, (request.node, name), new)?;
+    let Made { entry, until, .. } = make(mount, caller, (request.node, name), new)?;
     Ok(Answer::entry(mount.asked(), &shown(mount, &entry), until))
 }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 use base::{Failure, FileId};
 use rustix::io::Errno;
-use wire::control::{Entry, LookUp, MakeNode, MountedNode, MoveNode, NodeKind, RemoveNode};
+use wire::control::{Entry, LookUp, MakeNode, MountedNode, MoveNode, NodeKind, RemoveNode, ShareGrant};
 
 /// Permission bits, with those that change whom a program runs as.
 pub(super) const PERMISSION_BITS: u32 = 0o7777;
@@ -99,7 +99,7 @@ pub(super) fn make_node(mount: &Mount, caller: &Caller, request: &Request) -> Ou
     let (mode, device, _umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
     let kind = NodeKind::of_mode(mode).ok_or(Errno::INVAL)?;
     let new = NewNode { kind, mode, is_opened: false, target: special::device_text(kind, device) };
-    let (entry, until) = make(mount, caller, (request.node, fields.name()?), new)?;
+    let Made { entry, until, .. } = make(mount, caller, (request.node, fields.name()?), new)?;
     Ok(Answer::entry(mount.asked(), &described(mount, caller, &entry)?, until))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn make_directory(mount: &Mount, caller: &Caller, request: &Request) 
     let mut fields = request.fields();
     let (mode, _umask) = (fields.u32()?, fields.u32()?);
     let new = NewNode::of(NodeKind::Directory, mode);
-    let (entry, until) = make(mount, caller, (request.node, fields.name()?), new)?;
+    let Made { entry, until, .. } = make(mount, caller, (request.node, fields.name()?), new)?;
     Ok(Answer::entry(mount.asked(), &shown(mount, &entry), until))
 }
 
@@ -126,6 +126,14 @@ impl NewNode {
     }
 }
 
+/// What was made.
+pub(super) struct Made {
+    pub(super) entry: Entry,
+    pub(super) until: Until,
+    /// Of a file that is opened: the grant to write, if nothing was in its way.
+    pub(super) grant: Option<ShareGrant>,
+}
+
 /// Makes a node. Its name holds for a while; its attributes are asked for: the kernel would take them for newer than what it is told
 /// to forget meanwhile.
 pub(super) fn make(
@@ -133,9 +141,9 @@ pub(super) fn make(
     caller: &Caller,
     (parent, name): (u64, String),
     NewNode { kind, mode, is_opened, target }: NewNode,
-) -> Result<(Entry, Until), Refusal> {
+) -> Result<Made, Refusal> {
     let (parent, name, mode) = (mount.file_id(parent), checked(name)?, mode & PERMISSION_BITS);
-    let asked = mount.asked();
+    let (asked, grant) = (mount.asked(), is_opened.then(|| mount.next_request()));
     let made = mount.head.call(caller, |client| MakeNode {
         client,
         parent,
@@ -144,11 +152,12 @@ pub(super) fn make(
         mode,
         is_opened,
         target: target.clone(),
+        grant,
     });
-    let MountedNode { entry, lease, names_lease, .. } = made.inspect_err(|_| mount.doubt(parent))?;
+    let MountedNode { entry, lease, names_lease, grant, .. } = made.inspect_err(|_| mount.doubt(parent))?;
     let entry = entry.ok_or_else(|| Failure::internal("the head does not say what it has made"))?;
     let name = mount.cache.made(asked, (parent, &name), &entry, (lease, names_lease));
-    Ok((entry, Until { name, attributes: 0 }))
+    Ok(Made { entry, until: Until { name, attributes: 0 }, grant })
 }
 
 pub(super) fn remove(mount: &Mount, caller: &Caller, request: &Request, kind: NodeKind) -> Outcome {

@@ -61,7 +61,7 @@ impl Mount {
 
     /// Has threads send what is in the buffer. `is_any`: also what can still grow.
     pub(crate) fn start_sending(&self, file: &OpenFile, state: &mut FileState, is_any: bool) {
-        if state.senders >= SENDERS_MAX || !state.allows(Mode::Write) {
+        if state.senders >= SENDERS_MAX || !state.may_send() {
             return;
         }
         let (Some(own), Some(open)) = (self.own.upgrade(), self.files.get(file.id)) else { return };
@@ -79,7 +79,7 @@ impl Mount {
     fn send(&self, file: &OpenFile, is_any: bool) {
         loop {
             let mut state = file.lock();
-            let Some(held) = state.grant.clone().filter(|held| held.mode == Mode::Write) else { return };
+            let Some(held) = state.grant.clone().filter(|_| state.may_send()) else { return };
             let Some(flight) = state.buffer.take(is_any) else { return };
             if is_any && !state.buffer.is_empty() {
                 self.start_sending(file, &mut state, true);
@@ -173,7 +173,7 @@ impl Mount {
     /// another mount waits for ours.
     pub(crate) fn write_mapped(&self, file: &OpenFile, offset: u64, data: &[u8]) {
         let mut state = file.lock();
-        let is_held = state.allows(Mode::Write);
+        let is_held = state.may_send();
         // The end of the file is where the grant says, not where the kernel thought.
         let room = if is_held { state.size.saturating_sub(offset) } else { u64::MAX };
         let data = &data[..data.len().min(usize::try_from(room).unwrap_or(usize::MAX))];

@@ -1,6 +1,6 @@
 //! Grants: who may write to a file, or cache what was read of it.
 
-use super::{has_writer, leases, live, put, reach, session, sessions, shared_file, waits::Want};
+use super::{has_writer, leases, live, nodes, opens, put, reach, session, sessions, shared_file, waits::Want};
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
@@ -11,12 +11,12 @@ use crate::{
     tape,
     waiters::Awaited,
 };
-use ::share::{Answer, ClientId, Ended, Generation, Mode, Stage};
+use ::share::{Answer, ClientId, Ended, Generation, Mode, RequestId, Stage};
 use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 use wire::{
     auth::capability::{Access, OPEN_LIFETIME},
-    control::{AskGrant, CommitNode, Done, GrantAnswer, Layout, ReturnGrant, ShareGrant},
+    control::{AskGrant, CommitNode, Done, GrantAnswer, Layout, MountedNode, ReturnGrant, ShareGrant, Written},
 };
 
 /// Grants are on whole files; the rules know ranges.
@@ -52,18 +52,57 @@ impl Apply for AskGrant {
             }
             Answer::Granted(generation) => {
                 core.live.share.waits_no_more(self.file, self.client, Want::Grant(self.mode));
-                if self.mode == Mode::Write {
-                    live::begin(core, context, (&node, &path), &mut shared)?;
-                    // Doors have kept that this file can be read as it is.
-                    core.store.set_visible();
-                    core.store.leases().changed(self.file);
-                }
+                let grant = given(core, context, (&node, &path), &mut shared, (self.mode, generation))?;
                 put(core, self.file, &shared, context.now)?;
-                let layout = layout(core, (&node, &path), &shared, (self.mode, generation), context.now)?;
-                let grant = ShareGrant { generation, layout, size: node.size, modified: node.modified };
                 Ok(GrantAnswer { grant: Some(grant), waits: None })
             }
         }
+    }
+}
+
+/// Says where the bytes are of a file on which a grant was given. The caller puts the row.
+fn given(
+    core: &mut Core,
+    context: &Context,
+    (node, path): (&Node, &FilePath),
+    shared: &mut SharedFile,
+    (mode, generation): (Mode, Generation),
+) -> Result<ShareGrant> {
+    if mode == Mode::Write {
+        live::begin(core, context, (node, path), shared)?;
+        // Doors have kept that this file can be read as it is.
+        core.store.set_visible();
+        core.store.leases().changed(node.id);
+    }
+    let layout = layout(core, (node, path), shared, (mode, generation), context.now)?;
+    Ok(ShareGrant { generation, layout, size: node.size, modified: node.modified })
+}
+
+/// Gives a grant with the answer to a call that opens a file, if nobody has to do anything for it. The caller puts the row.
+pub(super) fn offer(
+    core: &mut Core,
+    context: &Context,
+    (node, path): (&Node, &FilePath),
+    shared: &mut SharedFile,
+    (asked, mode): ((ClientId, RequestId), Mode),
+) -> Result<Option<ShareGrant>> {
+    let is_ready = match (&shared.live, mode) {
+        (Some(live), _) => !live.is_sealing,
+        (None, Mode::Read) => source(core, node, node.id.0, context.now)?.is_some(),
+        // Not the open makes a file live, but the first write.
+        (None, Mode::Write) => false,
+    };
+    if !is_ready || !shared.grants.is_free(asked.0, mode, ALL) {
+        return Ok(None);
+    }
+    if mode == Mode::Write && core.store.leases().is_leased(node.id, asked.0, context.now) {
+        return Ok(None);
+    }
+    match shared.grants.ask(asked, (mode, ALL), &BTreeSet::from([SERVER])) {
+        Answer::Granted(generation) => {
+            given(core, context, (node, path), shared, (mode, generation)).map(Some)
+        }
+        Answer::Wait(_) => Ok(None),
     }
 }
 
@@ -136,21 +175,33 @@ fn layout(
 }
 
 impl Apply for CommitNode {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNode> {
         session(core, context, self.client)?;
-        let shared = shared_file(core, self.file)?;
-        require_held(&shared, (self.file, self.client, self.generation))?;
-        core.store.set_granted(self.file);
-        require_size(&format!("file {}", self.file), self.size)?;
-        let node = core.store.node(self.file)?;
-        let node = node.ok_or_else(|| Failure::not_found(format!("file {} no longer exists", self.file)))?;
-        live::commit(core, (&node, shared), (self.size, self.modified), context)?;
-        let growth = Growth { is_new: false, bytes: self.size.saturating_sub(node.size) };
-        if growth.bytes > 0 && !node.is_in_trash() {
-            refuse_excess(core, &node, growth)?;
-        }
-        Ok(Done {})
+        let held = (self.file, self.client, self.generation);
+        let node = commit(core, held, Written { size: self.size, modified: self.modified }, context)?;
+        nodes::changed(core, context, self.client, &node)
     }
+}
+
+/// Publishes what was written under a grant. Yields the file as it was before.
+fn commit(
+    core: &mut Core,
+    (file, client, generation): (FileId, ClientId, Generation),
+    Written { size, modified }: Written,
+    context: &Context,
+) -> Result<Arc<Node>> {
+    let shared = shared_file(core, file)?;
+    require_held(&shared, (file, client, generation))?;
+    core.store.set_granted(file);
+    require_size(&format!("file {file}"), size)?;
+    let node = core.store.node(file)?;
+    let node = node.ok_or_else(|| Failure::not_found(format!("file {file} no longer exists")))?;
+    live::commit(core, (&node, shared), (size, modified), context)?;
+    let growth = Growth { is_new: false, bytes: size.saturating_sub(node.size) };
+    if growth.bytes > 0 && !node.is_in_trash() {
+        refuse_excess(core, &node, growth)?;
+    }
+    Ok(node)
 }
 
 /// Refuses whoever has not, or not any more, the grant to write.
@@ -173,13 +224,24 @@ fn require_held(
 impl Apply for ReturnGrant {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         session(core, context, self.client)?;
+        if shared_file(core, self.file)?.grants.was_returned(self.generation) {
+            // The answer was lost.
+            return Ok(Done {});
+        }
+        if let Some(written) = self.commit {
+            commit(core, (self.file, self.client, self.generation), written, context)?;
+        }
         let mut shared = shared_file(core, self.file)?;
         shared.grants.end(self.client, self.generation, Ended::Returned);
+        if let Some(mode) = self.closed {
+            opens::note_closed(&mut shared, self.client, mode == Mode::Write);
+        }
         if let Some(recalls) = core.live.share.recalls.get_mut(&self.client) {
             recalls.remove(&(self.file, self.generation));
         }
         live::give_up_unused(core, &mut shared)?;
         put(core, self.file, &shared, context.now)?;
+        opens::end_if_unused(core, self.file, context)?;
         Ok(Done {})
     }
 }

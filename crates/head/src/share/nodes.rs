@@ -1,7 +1,7 @@
 //! Names as mounts ask for them: by the number of a directory, which stays when it is renamed.
 
 use super::{
-    grants::recall_writers, leases, live, opens::note_open, put, reach, session, sessions, shared_file,
+    grants::{offer, recall_writers}, leases, live, opens::note_open, put, reach, session, sessions, shared_file,
     waits::Want,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     },
     store::{NewTimes, Node, SharedFile},
 };
-use ::share::ClientId;
+use ::share::{ClientId, Mode};
 use base::{ErrorKind, Failure, FileId, FilePath, Millis, Result};
 use wire::control::{
     Done, Entry, GetNode, LinkNode, LinkTarget, List, ListNode, Listing, LookUp, MakeNode, MountedNames,
@@ -61,7 +61,7 @@ fn leased(core: &Core, context: &Context, client: ClientId, node: &Node) -> Resu
 }
 
 /// What was made or changed, as it is now.
-fn changed(core: &Core, context: &Context, client: ClientId, node: &Node) -> Result<MountedNode> {
+pub(super) fn changed(core: &Core, context: &Context, client: ClientId, node: &Node) -> Result<MountedNode> {
     let now = core.store.node(node.id)?;
     leased(core, context, client, now.as_deref().unwrap_or(node))
 }
@@ -153,11 +153,15 @@ impl Apply for MakeNode {
         core.store.set_live_content(node.id, made.object, (0, context.now))?;
         refuse_excess(core, &node, Growth { is_new: true, bytes: 0 })?;
         let mut shared = SharedFile { live: Some(made), ..SharedFile::default() };
+        let mut grant = None;
         if self.is_opened {
             note_open(&mut shared, self.client, true);
+            let asked = self.grant.map(|request| ((self.client, request), Mode::Write));
+            let asked = asked.map(|asked| offer(core, context, (&node, &path), &mut shared, asked));
+            grant = asked.transpose()?.flatten();
         }
         put(core, node.id, &shared, context.now)?;
-        made_in(core, context, self.client, &node)
+        Ok(MountedNode { grant, ..made_in(core, context, self.client, &node)? })
     }
 }
 

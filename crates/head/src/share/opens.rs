@@ -1,18 +1,18 @@
 //! Opens: permissions are checked here, once, and a file stays until its last user has closed it.
 
-use super::{live, put, reach, session, shared_file};
+use super::{grants, live, put, reach, session, shared_file};
 use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, path_of, require, require_file},
     pool::drop_content,
     store::{Node, Opens, SharedFile},
 };
-use ::share::ClientId;
+use ::share::{ClientId, Mode};
 use base::{FileId, FilePath, Result};
-use wire::control::{CloseNode, Done, OpenNode};
+use wire::control::{CloseNode, Done, OpenNode, OpenedNode};
 
 impl Apply for OpenNode {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<OpenedNode> {
         session(core, context, self.client)?;
         let node = reach(core, context, self.client, self.file)?;
         let path = shown_path(core, &node)?;
@@ -22,8 +22,12 @@ impl Apply for OpenNode {
         }
         let mut shared = shared_file(core, self.file)?;
         note_open(&mut shared, self.client, self.is_write);
+        let mode = if self.is_write { Mode::Write } else { Mode::Read };
+        let asked = self.grant.map(|request| ((self.client, request), mode));
+        let grant = asked.map(|asked| grants::offer(core, context, (&node, &path), &mut shared, asked));
+        let grant = grant.transpose()?.flatten();
         put(core, self.file, &shared, context.now)?;
-        Ok(Done {})
+        Ok(OpenedNode { grant })
     }
 }
 
@@ -40,11 +44,7 @@ impl Apply for CloseNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         session(core, context, self.client)?;
         let mut shared = shared_file(core, self.file)?;
-        for open in shared.opens.iter_mut().filter(|open| open.client == self.client) {
-            let count = if self.is_write { &mut open.writers } else { &mut open.readers };
-            *count = count.saturating_sub(1);
-        }
-        shared.opens.retain(|open| open.readers + open.writers > 0);
+        note_closed(&mut shared, self.client, self.is_write);
         put(core, self.file, &shared, context.now)?;
         end_if_unused(core, self.file, context)?;
         Ok(Done {})
@@ -60,6 +60,15 @@ pub(super) fn note_open(shared: &mut SharedFile, client: ClientId, is_write: boo
     let open = &mut shared.opens[index];
     let count = if is_write { &mut open.writers } else { &mut open.readers };
     *count = count.saturating_add(1);
+}
+
+/// Counts that an open of a session has ended.
+pub(super) fn note_closed(shared: &mut SharedFile, client: ClientId, is_write: bool) {
+    for open in shared.opens.iter_mut().filter(|open| open.client == client) {
+        let count = if is_write { &mut open.writers } else { &mut open.readers };
+        *count = count.saturating_sub(1);
+    }
+    shared.opens.retain(|open| open.readers + open.writers > 0);
 }
 
 /// The path of a node for messages; one that was removed while it is open has none.

@@ -129,11 +129,11 @@ macro_rules! for_each_call {
             MoveNode => Done, "move_node", Mounts, Head, Changes, ["name", "to_name"];
             LinkNode => MountedNode, "link_node", Mounts, Head, Changes, ["file", "parent", "name"];
             SetNode => MountedNode, "set_node", Mounts, Head, Changes, ["file", "mode"];
-            OpenNode => Done, "open_node", Mounts, Head, Reads, ["file"];
+            OpenNode => OpenedNode, "open_node", Mounts, Head, Reads, ["file"];
             CloseNode => Done, "close_node", Mounts, Head, Reads, ["file"];
             AskGrant => GrantAnswer, "ask_grant", Mounts, Head, Reads, ["file"],
                 pending |reply| reply.grant.is_none();
-            CommitNode => Done, "commit_node", Mounts, Head, Changes, ["file", "size"];
+            CommitNode => MountedNode, "commit_node", Mounts, Head, Changes, ["file", "size"];
             ReturnGrant => Done, "return_grant", Mounts, Head, Reads, ["file"];
             SetLock => LockAnswer, "set_lock", Mounts, Head, Reads, ["file"],
                 pending |reply| !reply.is_set && reply.verdict.is_none();

@@ -121,6 +121,17 @@ pub struct OpenNode {
     /// Its bytes are to be read because it is run: the right to run it will do. Of a mount that acts for others only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_run: bool,
+    /// The number of a request for a grant: to read if the file is opened for that only, else to write, as [`AskGrant::request`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<RequestId>,
+}
+
+/// The answer to [`OpenNode`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct OpenedNode {
+    /// The grant that was asked for, if nothing was in its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<ShareGrant>,
 }
 
 /// Ends one open of a file.
@@ -216,7 +227,7 @@ pub struct CommitNode {
     pub modified: Timestamp,
 }
 
-/// Gives a grant back: nothing is cached under it any more, and what was written is committed.
+/// Gives a grant back: nothing is cached under it any more, and nothing more is written. Repeated, it changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReturnGrant {
     /// The session.
@@ -225,4 +236,19 @@ pub struct ReturnGrant {
     pub file: FileId,
     /// The grant.
     pub generation: Generation,
+    /// What was written since the last commit, if anything: it is published first, as by [`CommitNode`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<Written>,
+    /// One open of the file ends with it, as by [`CloseNode`]: one for reading only, or one for writing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Mode>,
+}
+
+/// What was written to a file and synced at its disk servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Its bytes.
+    pub size: u64,
+    /// Time of its content.
+    pub modified: Timestamp,
 }

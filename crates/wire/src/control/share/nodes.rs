@@ -1,9 +1,10 @@
 //! Names and attributes, as mounts ask for them.
 
+use super::ShareGrant;
 use crate::control::{AttributeChange, Entry, NodeKind};
 use base::{FileId, Millis, NanoTime};
 use serde::{Deserialize, Serialize};
-use share::ClientId;
+use share::{ClientId, RequestId};
 
 /// A file or directory as a mount sees it, and how long it may be cached: from when the call was sent, as long as the session
 /// renews its lease, and until the head asks to forget it.
@@ -21,6 +22,9 @@ pub struct MountedNode {
     /// The lease on the names of the directory that was asked; 0: none.
     #[serde(default)]
     pub names_lease: Millis,
+    /// The grant that was asked for with the call, if nothing was in its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<ShareGrant>,
 }
 
 impl MountedNode {
@@ -98,6 +102,9 @@ pub struct MakeNode {
     /// Of a symbolic link: where it leads; of a device: its number, `MAJOR:MINOR`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target: String,
+    /// Of a file that is opened: the number of a request for a grant to write, as [`AskGrant::request`](crate::control::AskGrant).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<RequestId>,
 }
 
 /// Asks where a symbolic link leads, or which device a special file is.
