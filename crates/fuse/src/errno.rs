@@ -34,6 +34,14 @@ impl Refusal {
         }
     }
 
+    /// As a failure, for those who are told later.
+    pub(crate) fn into_failure(self) -> Failure {
+        match self {
+            Self::Failure(failure) => failure,
+            Self::Errno(errno) => Failure::unavailable(format!("it was not done: {errno}")),
+        }
+    }
+
     /// Whether a person should look at it.
     pub(crate) fn is_trouble(&self) -> bool {
         matches!(self, Self::Failure(failure) if errno(failure.kind) == Errno::IO)

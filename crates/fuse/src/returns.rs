@@ -45,13 +45,14 @@ impl Mount {
         let closed = Some(if access.1 { Mode::Write } else { Mode::Read });
         let is_told = match (leaving, offered) {
             (Some(leaving), offered) => {
-                if let Some((_, unused)) = offered {
-                    self.return_grant(client, file.id, unused.generation);
+                if let Some((_, ShareGrant { generation, .. })) = offered {
+                    let _ = self.tell(unused(client, file.id, generation));
                 }
                 self.end_return(file, leaving, closed)
             }
             (None, Some((_, ShareGrant { generation, .. }))) => {
-                self.tell(ReturnGrant { client, file: file.id, generation, commit: None, closed }).is_ok()
+                let call = ReturnGrant { closed, ..unused(client, file.id, generation) };
+                self.tell(call).is_ok()
             }
             (None, None) => false,
         };
@@ -96,18 +97,25 @@ impl Mount {
     fn end_return(&self, file: &OpenFile, leaving: Leaving, closed: Option<Mode>) -> bool {
         let Leaving { client, held, commit } = leaving;
         let (generation, written) = (held.generation, commit.and_then(|commit| commit.written));
-        let call = |commit| ReturnGrant { client, file: file.id, generation, commit, closed };
+        let ends_writes = held.bytes.as_ref().filter(|_| held.mode == Mode::Write);
+        let fenced = ends_writes.map(|bytes| bytes.fence()).unwrap_or_default();
+        let all = ReturnGrant { closed, fenced, ..plain(client, file.id, generation) };
+        let call = |commit| ReturnGrant { commit, ..all.clone() };
         let is_held = file.change(|state| state.is_under(generation) && state.session == client);
-        let mut told = if is_held { self.tell(call(written)) } else { Ok(()) };
-        match (&told, &commit) {
+        let told = if is_held { self.tell(call(written)) } else { Ok(()) };
+        let is_told = match (told, commit) {
             (Err(refusal), Some(commit)) if written.is_some() => {
                 tracing::warn!(file = %file.id, %refusal, "a file was not committed");
-                self.fail_commit(file, commit, Failure::unavailable(refusal.to_string()));
-                told = self.tell(call(None));
+                self.fail_commit(file, &commit, refusal.into_failure());
+                self.tell(call(None)).is_ok()
             }
-            (_, Some(commit)) => self.end_commit(file, commit, None),
-            (_, None) => {}
-        }
+            (told, commit) => {
+                if let Some(commit) = commit {
+                    self.end_commit(file, &commit, None);
+                }
+                told.is_ok()
+            }
+        };
         file.change(|state| {
             if state.session == client && state.is_under(generation) {
                 state.grant = None;
@@ -116,7 +124,7 @@ impl Mount {
         });
         close(file.id, held);
         self.send_loose(file);
-        is_held && told.is_ok()
+        is_held && is_told
     }
 
     /// Has the kernel drop all its pages of a file whose grant is about to be returned.
@@ -187,6 +195,12 @@ impl Mount {
             return true;
         }
         let is_held = state.is_under(generation);
+        let is_offered = |(_, grant): &mut (Mode, ShareGrant)| grant.generation == generation;
+        if state.offered.take_if(is_offered).is_some() {
+            drop(state);
+            let _ = self.tell(unused(client, id, generation));
+            return true;
+        }
         if !is_held && (state.returning != Returning::Not || !state.disowns(generation, Instant::now())) {
             return false;
         }
@@ -201,7 +215,7 @@ impl Mount {
 
     pub(crate) fn return_grant(&self, client: ClientId, file: FileId, generation: Generation) {
         // If that fails the head asks for it when somebody needs it.
-        let _ = self.tell(ReturnGrant { client, file, generation, commit: None, closed: None });
+        let _ = self.tell(plain(client, file, generation));
     }
 
     fn tell(&self, call: ReturnGrant) -> Result<(), Refusal> {
@@ -211,6 +225,17 @@ impl Mount {
             tracing::debug!(%file, %generation, %refusal, "a grant was not returned");
         })
     }
+}
+
+/// The return of a grant, if nothing more is to be said.
+fn plain(client: ClientId, file: FileId, generation: Generation) -> ReturnGrant {
+    let (commit, closed, fenced, is_unused) = (None, None, Vec::new(), false);
+    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused }
+}
+
+/// The return of a grant with which nothing was opened.
+fn unused(client: ClientId, file: FileId, generation: Generation) -> ReturnGrant {
+    ReturnGrant { is_unused: true, ..plain(client, file, generation) }
 }
 
 /// A grant that is about to be returned.

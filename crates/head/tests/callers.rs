@@ -50,7 +50,8 @@ fn what_somebody_makes_is_theirs_and_closed_to_others() {
     let made = world.call(for_user("ann", &["prod", "ops"]), make(client, ROOT, "f", 0o640)).unwrap();
     let entry = made.entry.unwrap();
     assert_eq!((entry.owner.as_str(), entry.group.as_str()), ("ann", "prod"));
-    let open = |is_write| OpenNode { client, file: entry.id, is_read: true, is_write, is_run: false, grant: None };
+    let open =
+        |is_write| OpenNode { client, file: entry.id, is_read: true, is_write, is_run: false, grant: None };
     world.call(for_user("ann", &["ops"]), open(true)).unwrap();
     world.call(for_user("bob", &["users", "prod"]), open(false)).unwrap();
     assert_eq!(refusal(world.call(for_user("bob", &["users", "prod"]), open(true))), ErrorKind::Permission);

@@ -225,7 +225,8 @@ fn groups_are_inherited_and_set_id_bits_are_taken_away() {
     assert_eq!((made.group.as_str(), made.mode), ("prod", 0o2755));
     let client = mount_as(&mut world, user("ann"));
     let (name, kind, target) = ("f".to_owned(), NodeKind::File, String::new());
-    let make = MakeNode { client, parent: made.id, name, kind, mode: 0o755, is_opened: false, target, grant: None };
+    let make =
+        MakeNode { client, parent: made.id, name, kind, mode: 0o755, is_opened: false, target, grant: None };
     let file = world.call(user("ann"), make).unwrap().entry.unwrap();
     assert_eq!((file.group.as_str(), file.mode), ("prod", 0o755));
     let set = |mode| SetMode { path: path("/d/e/f"), mode };
@@ -305,7 +306,8 @@ fn carry_out(
         Step::Make => {
             let (kind, target) = (NodeKind::Fifo, String::new());
             let (parent, name) = (to_parent, to_name);
-            let make = MakeNode { client, parent, name, kind, mode: 0o644, is_opened: false, target, grant: None };
+            let make =
+                MakeNode { client, parent, name, kind, mode: 0o644, is_opened: false, target, grant: None };
             return world.user(make).map(|made| made.entry.map(|entry| entry.id));
         }
         Step::Link => {

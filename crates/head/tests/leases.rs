@@ -149,7 +149,14 @@ fn what_nobody_sees_waits_for_nobody() {
     world.user(own).expect("it was changed by whoever has cached it");
     world.user(GetNode { client: other.client, file }).unwrap();
     world
-        .user(OpenNode { client: other.client, file, is_read: true, is_write: false, is_run: false, grant: None })
+        .user(OpenNode {
+            client: other.client,
+            file,
+            is_read: true,
+            is_write: false,
+            is_run: false,
+            grant: None,
+        })
         .unwrap();
     stat(&mut world, "/f").unwrap();
 }
@@ -160,7 +167,16 @@ fn who_is_going_to_write_has_others_forget_size_and_time() {
     put(&mut world, "/f", 3);
     let (mut ann, bob) = (Mount::new(&mut world), Mount::new(&mut world));
     let file = ann.look(&mut world, "f").entry.unwrap().id;
-    world.user(OpenNode { client: bob.client, file, is_read: true, is_write: true, is_run: false, grant: None }).unwrap();
+    world
+        .user(OpenNode {
+            client: bob.client,
+            file,
+            is_read: true,
+            is_write: true,
+            is_run: false,
+            grant: None,
+        })
+        .unwrap();
     let ask = AskGrant { client: bob.client, request: RequestId(1), file, mode: Mode::Write };
     let answer = world.user(ask.clone()).unwrap();
     assert!(answer.grant.is_none() && answer.waits.unwrap().contains("forget"));

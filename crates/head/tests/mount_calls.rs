@@ -7,8 +7,9 @@ use share::{ClientId, Generation, Incarnation, Mode, RequestId};
 use sim::World;
 use support::{PARTITION, path, put, refusal, world};
 use wire::control::{
-    AskGrant, CommitNode, GetNode, LiveFenced, LiveOrder, MakeNode, MountedNode, NextLiveOrders, NextRecalls,
-    NodeKind, OpenMount, OpenNode, RemoveNode, ReturnGrant, ShareGrant, Written,
+    AskGrant, BeginLive, CommitNode, FencedObject, GetNode, LiveFenced, LiveOrder, LiveStart, MakeNode,
+    MountedNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, RemoveNode, ReturnGrant,
+    SetMode, ShareGrant, Written,
 };
 
 const ROOT: FileId = FileId(1);
@@ -49,7 +50,8 @@ fn ask(world: &mut World, client: ClientId, file: FileId, mode: Mode) -> Option<
 
 fn close(client: ClientId, file: FileId, generation: Generation, size: Option<u64>) -> ReturnGrant {
     let commit = size.map(|size| Written { size, modified: Timestamp(9) });
-    ReturnGrant { client, file, generation, commit, closed: Some(Mode::Write) }
+    let (closed, fenced, is_unused) = (Some(Mode::Write), Vec::new(), false);
+    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused }
 }
 
 fn size(world: &mut World, client: ClientId, file: FileId) -> u64 {
@@ -67,7 +69,8 @@ fn recalls(world: &mut World, client: ClientId) -> usize {
 /// The disk server fences what it is ordered to.
 fn obey(world: &mut World) {
     let partition = PARTITION.to_owned();
-    let orders = world.room(NextLiveOrders { partition: partition.clone() }).expect("it is registered").orders;
+    let orders =
+        world.room(NextLiveOrders { partition: partition.clone() }).expect("it is registered").orders;
     for order in orders {
         let LiveOrder::Fence { object, fence } = order else { continue };
         let (partition, generation) = (partition.clone(), fence.generation);
@@ -130,7 +133,10 @@ fn what_a_door_has_replaced_is_not_committed_by_a_late_return() {
     let mut world = world();
     let ann = mount(&mut world);
     let (file, grant) = make(&mut world, ann, "f");
+    let change = SetMode { path: path("/f"), mode: 0o600 };
+    assert_eq!(refusal(world.user(change.clone())), ErrorKind::Busy, "the mount has cached it");
     recalls(&mut world, ann);
+    world.user(change).expect("it has forgotten it");
     put(&mut world, "/f", 20);
     let late = world.user(close(ann, file, grant.generation, Some(5)));
     assert_eq!(refusal(late), ErrorKind::Locked);
@@ -148,4 +154,66 @@ fn a_commit_tells_what_the_file_is_now_and_how_long_that_may_be_cached() {
     let told = world.user(commit).unwrap();
     assert_eq!(told.entry.map(|entry| (entry.size, entry.modified)), Some((5, Timestamp(9))));
     assert!(told.lease.0 > 0);
+}
+
+/// The return of a grant that a start of the object has fenced.
+fn fenced(client: ClientId, file: FileId, grant: &ShareGrant, start: LiveStart) -> ReturnGrant {
+    let object = grant.layout.objects().next().expect("it has one").object;
+    ReturnGrant {
+        fenced: vec![FencedObject { object, start }],
+        ..close(client, file, grant.generation, Some(5))
+    }
+}
+
+/// The disk server opens the object anew to write, and is told which grants have ended.
+fn start(world: &mut World, grant: &ShareGrant, number: u64) -> Generation {
+    let object = grant.layout.objects().next().expect("it has one").object;
+    world.room(BeginLive { object, start: Some(LiveStart(number)) }).expect("it is live").floor
+}
+
+#[test]
+fn a_grant_that_its_disk_server_has_fenced_is_handed_over_at_once() {
+    let mut world = world();
+    let (ann, bob) = (mount(&mut world), mount(&mut world));
+    let (file, first) = make(&mut world, ann, "f");
+    assert_eq!(start(&mut world, &first, 77), first.generation);
+    assert!(open(&mut world, bob, file, Mode::Write).is_none());
+    world.user(fenced(ann, file, &first, LiveStart(77))).unwrap();
+    assert!(ask(&mut world, bob, file, Mode::Write).is_none(), "the other one has cached the size");
+    recalls(&mut world, ann);
+    let second = ask(&mut world, bob, file, Mode::Write).expect("no fence is waited for");
+    assert_eq!((second.size, second.generation), (5, first.generation.next()));
+    assert_eq!(start(&mut world, &second, 78), second.generation, "the first one has ended");
+}
+
+#[test]
+fn a_fence_of_a_start_that_the_head_does_not_know_is_not_believed() {
+    for restart in [false, true] {
+        let mut world = world();
+        let (ann, bob) = (mount(&mut world), mount(&mut world));
+        let (file, grant) = make(&mut world, ann, "f");
+        start(&mut world, &grant, 77);
+        assert!(open(&mut world, bob, file, Mode::Read).is_none());
+        if restart {
+            world.crash();
+            recalls(&mut world, ann);
+            recalls(&mut world, bob);
+        } else {
+            start(&mut world, &grant, 78);
+        }
+        world.user(fenced(ann, file, &grant, LiveStart(77))).unwrap();
+        assert!(ask(&mut world, bob, file, Mode::Read).is_none(), "it may be forgotten: {restart}");
+        obey(&mut world);
+        assert!(ask(&mut world, bob, file, Mode::Read).is_some());
+    }
+}
+
+#[test]
+fn a_grant_that_was_not_used_needs_no_fence() {
+    let mut world = world();
+    let (ann, bob) = (mount(&mut world), mount(&mut world));
+    let (file, grant) = make(&mut world, ann, "f");
+    let call = ReturnGrant { is_unused: true, ..close(ann, file, grant.generation, None) };
+    world.user(call).unwrap();
+    assert!(open(&mut world, bob, file, Mode::Read).is_some());
 }

@@ -22,7 +22,16 @@ fn mount(world: &mut World) -> ClientId {
 fn make(world: &mut World, client: ClientId, name: &str) -> Entry {
     let (parent, name, kind) = (ROOT, name.to_owned(), NodeKind::File);
     let made = world
-        .user(MakeNode { client, parent, name, kind, mode: 0o644, is_opened: true, target: String::new(), grant: None })
+        .user(MakeNode {
+            client,
+            parent,
+            name,
+            kind,
+            mode: 0o644,
+            is_opened: true,
+            target: String::new(),
+            grant: None,
+        })
         .expect("it can be made");
     made.entry.expect("it was made")
 }
@@ -54,7 +63,12 @@ fn commit(
 }
 
 fn give_back(world: &mut World, client: ClientId, file: FileId, generation: Generation) {
-    world.user(ReturnGrant { client, file, generation, commit: None, closed: None }).expect("grants can be returned");
+    world.user(plain_return(client, file, generation)).expect("grants can be returned");
+}
+
+fn plain_return(client: ClientId, file: FileId, generation: Generation) -> ReturnGrant {
+    let (commit, closed, fenced, is_unused) = (None, None, Vec::new(), false);
+    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused }
 }
 
 fn next_recalls(client: ClientId, start: Incarnation) -> NextRecalls {
@@ -160,7 +174,7 @@ fn a_sealed_file_becomes_live_with_its_first_commit_and_is_sealed_again_when_it_
     open(&mut world, client, file);
     let grant = granted(&mut world, client, 1, file, Mode::Write);
     let object = live_object(&grant);
-    let base = world.room(BeginLive { object }).unwrap();
+    let base = world.room(BeginLive { object, start: None }).unwrap();
     assert_eq!((base.object.is_some(), base.size), (true, 100));
     assert_eq!(state(&mut world, "/f"), FileState::Online, "nothing is committed");
     commit(&mut world, client, file, grant.generation, 101).unwrap();

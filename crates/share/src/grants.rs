@@ -183,6 +183,14 @@ impl FileGrants {
         generation > self.replaced && !alive.any(|grant| grant.generation == generation)
     }
 
+    /// What a disk server is told that has started again, and has forgotten the fences that were not synced: grants below this
+    /// generation have ended. That is the oldest that has not ended. The newest is not enough: it may have been returned just so.
+    #[must_use]
+    pub fn floor(&self) -> Generation {
+        let alive = self.grants.iter().filter(|grant| grant.stage != Stage::Ending);
+        alive.map(|grant| grant.generation).min().unwrap_or(self.next)
+    }
+
     /// A grant ends: it gives no right any more, and is over once it is fenced. Told again, it changes nothing.
     pub fn end(&mut self, client: ClientId, generation: Generation, how: Ended) {
         if let Some(grant) = self.find(generation).filter(|grant| grant.client == client) {

@@ -203,7 +203,8 @@ impl Leases {
     #[must_use]
     pub fn is_leased(&self, node: FileId, own: ClientId, now: Timestamp) -> bool {
         let mut leases = self.nodes.get(&node).into_iter().flatten();
-        let is_live = |client: &ClientId| self.holders.get(client).is_some_and(|it| !it.session().is_lease_over(now));
+        let is_live =
+            |client: &ClientId| self.holders.get(client).is_some_and(|it| !it.session().is_lease_over(now));
         let is_given = leases.any(|(client, until)| *client != own && *until > now && is_live(client));
         let mut unknown = self.holders.iter().filter(|(client, it)| !it.is_confirmed && **client != own);
         is_given || unknown.any(|(client, _)| is_live(client))

@@ -16,7 +16,7 @@ use base::{ErrorKind, Failure, ObjectId, Result};
 use column::Column;
 use std::sync::{Mutex, PoisonError};
 use stripes::Stripes;
-use wire::control::Layout;
+use wire::control::{FencedObject, Layout, LiveStart};
 
 /// The bytes of a file under a grant. Threads may use it at the same time.
 #[derive(Debug)]
@@ -150,6 +150,15 @@ impl LiveFile {
         let copies: Vec<_> = self.columns.iter().flat_map(Column::open_copies).collect();
         let done = at_once(copies.iter().collect(), |copy| copy.file.sync());
         self.note(copies.iter().map(|copy| copy.object).zip(done))
+    }
+
+    /// Has the disk servers refuse the grant from now on, all at once. Those that do not answer are left out.
+    #[must_use]
+    pub fn fence(&self) -> Vec<FencedObject> {
+        let copies: Vec<_> = self.columns.iter().flat_map(Column::open_copies).collect();
+        let done = at_once(copies.iter().collect(), |copy| copy.file.fence());
+        let fenced = copies.iter().zip(done).filter_map(|(copy, start)| Some((copy.object, start.ok()?)));
+        fenced.map(|(object, start)| FencedObject { object, start: LiveStart(start) }).collect()
     }
 
     /// Sets the size.

@@ -11,6 +11,7 @@
 
 mod fences;
 mod labels;
+mod memory;
 mod ranges;
 mod seal;
 mod state;
@@ -23,6 +24,7 @@ use crate::object::{
 };
 use base::{ByteRange, ErrorKind, Failure, ObjectId, Result};
 pub use fences::fuzz_fences;
+use memory::MemoryFences;
 pub(crate) use ranges::find;
 pub use seal::Seal;
 use share::{Fence, Generation, Refusal};
@@ -59,6 +61,8 @@ pub struct LiveObject {
     room: Mutex<Room>,
     /// Held by whoever makes the file, which may be a long copy.
     making: Mutex<()>,
+    /// Fences that are in force and not durable.
+    memory: MemoryFences,
     /// Its name is durable, as far as this process knows.
     is_named: AtomicBool,
     /// A sync has failed, and no later one may say that all is well: the kernel may have dropped what was to be synced. Held
@@ -88,6 +92,7 @@ impl LiveObject {
             file: OnceLock::new(),
             room: Mutex::default(),
             making: Mutex::default(),
+            memory: MemoryFences::default(),
             is_named: AtomicBool::new(false),
             has_failed: Mutex::default(),
         });

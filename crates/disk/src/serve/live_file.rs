@@ -125,6 +125,18 @@ impl LiveFile {
         self.object.change_range(grant, range, change)
     }
 
+    /// Refuses the grant of this file from now on. Yields the start of the object that does: one that starts anew has forgotten it.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Locked`] if the object is sealed.
+    pub fn fence(&self) -> Result<u64> {
+        let grant = self.writable()?;
+        if self.range != WHOLE {
+            return Err(Failure::unsupported("a grant of a range is fenced by the head"));
+        }
+        self.object.end_grant(grant).map(|start| start.0)
+    }
+
     /// Finds the next data or hole from `offset` on. Blocks.
     pub fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
         self.check(ByteRange { offset, end: u64::MAX })?;

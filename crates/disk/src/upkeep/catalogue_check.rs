@@ -74,7 +74,7 @@ impl SeenCatalogues {
     async fn seal_orphans(&self) -> Result<()> {
         let partition = Arc::clone(&self.partition);
         for object in blocking(move || partition.live_objects()).await? {
-            match self.head.call(BeginLive { object }).await {
+            match self.head.call(BeginLive { object, start: None }).await {
                 Ok(_) => continue,
                 Err(failure) if failure.kind == ErrorKind::NotFound => {}
                 Err(failure) => return Err(failure),

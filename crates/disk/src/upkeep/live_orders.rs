@@ -185,6 +185,6 @@ impl LiveKeeper {
         if is_begun || size == 0 {
             return Ok(None);
         }
-        Ok(self.head.call(BeginLive { object }).await?.object)
+        Ok(self.head.call(BeginLive { object, start: None }).await?.object)
     }
 }

@@ -1,6 +1,8 @@
 //! Grants: who may write to a file, or cache what was read of it.
 
-use super::{has_writer, leases, live, nodes, opens, put, reach, session, sessions, shared_file, waits::Want};
+use super::{
+    has_writer, leases, live, nodes, opens, put, reach, session, sessions, shared_file, waits::Want,
+};
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
@@ -16,7 +18,9 @@ use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
 use wire::{
     auth::capability::{Access, OPEN_LIFETIME},
-    control::{AskGrant, CommitNode, Done, GrantAnswer, Layout, MountedNode, ReturnGrant, ShareGrant, Written},
+    control::{
+        AskGrant, CommitNode, Done, GrantAnswer, Layout, MountedNode, ReturnGrant, ShareGrant, Written,
+    },
 };
 
 /// Grants are on whole files; the rules know ranges.
@@ -233,6 +237,7 @@ impl Apply for ReturnGrant {
         }
         let mut shared = shared_file(core, self.file)?;
         shared.grants.end(self.client, self.generation, Ended::Returned);
+        note_fenced(core, &mut shared, &self);
         if let Some(mode) = self.closed {
             opens::note_closed(&mut shared, self.client, mode == Mode::Write);
         }
@@ -243,6 +248,17 @@ impl Apply for ReturnGrant {
         put(core, self.file, &shared, context.now)?;
         opens::end_if_unused(core, self.file, context)?;
         Ok(Done {})
+    }
+}
+
+/// What a client says of its grant at the disk servers: they have fenced it, or never heard of it. The fence of a start that was not
+/// told which grants have ended may be forgotten by now; then one is ordered that is synced.
+fn note_fenced(core: &Core, shared: &mut SharedFile, returned: &ReturnGrant) {
+    let Some(object) = shared.live.as_ref().map(|live| live.object) else { return };
+    let told = core.live.share.starts.get(&object);
+    let is_fenced = returned.fenced.iter().any(|it| it.object == object && Some(&it.start) == told);
+    if is_fenced || returned.is_unused {
+        shared.grants.fenced(SERVER, returned.generation);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     waiters::Awaited,
 };
 use ::share::{ClientId, Leases, Mode};
-use base::{Failure, FileId, Millis, Result, Timestamp};
+use base::{Failure, FileId, Millis, ObjectId, Result, Timestamp};
 
 /// Stands for what sessions have cached before the head started.
 const BEFORE_START: FileId = FileId(0);
@@ -102,6 +102,12 @@ impl ShareLive {
     /// A call begins.
     pub(crate) fn begin_call(&mut self) {
         self.put.clear();
+    }
+
+    /// A live object is none any more.
+    pub(super) fn forget_object(&mut self, object: ObjectId) {
+        self.objects.remove(&object);
+        self.starts.remove(&object);
     }
 
     /// The clock was set: times move along.

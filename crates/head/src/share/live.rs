@@ -133,7 +133,7 @@ pub(crate) fn content_replaced(core: &mut Core, file: FileId, now: Timestamp) ->
     if let Some(live) = shared.live.take() {
         let size = core.store.node(file)?.map_or(0, |node| node.size);
         core.store.remove_object(&live.partition, live.object, size)?;
-        core.live.share.objects.remove(&live.object);
+        core.live.share.forget_object(live.object);
         core.touch(Topic::Removals);
     }
     shared.grants.content_replaced();
@@ -172,7 +172,12 @@ impl Apply for BeginLive {
             let (path, holder) = (path_of(core, file)?, node.holder());
             Ok(Label { file, path, generation: live.object.0, holder, piece: None })
         });
-        Ok(LiveBase { object, size: size.unwrap_or(0), label: label.transpose()? })
+        let floor = shared_file(core, file)?.grants.floor();
+        if let Some(start) = self.start {
+            // From now on fences of this start are believed, and of no other.
+            core.live.share.starts.insert(self.object, start);
+        }
+        Ok(LiveBase { object, size: size.unwrap_or(0), label: label.transpose()?, floor })
     }
 }
 
@@ -281,7 +286,7 @@ fn seal(core: &mut Core, node: &Node, sealed: &LiveSealed, context: &Context) ->
     crate::pool::note_sealed(core, node.id, &sealed.partition, context.now)?;
     let mut shared = shared_file(core, node.id)?;
     shared.live = None;
-    core.live.share.objects.remove(&sealed.object);
+    core.live.share.forget_object(sealed.object);
     core.live.share.hasty.remove(&node.id);
     put(core, node.id, &shared, context.now)?;
     core.touch(Topic::Files);

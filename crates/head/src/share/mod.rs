@@ -36,6 +36,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use wire::control::LiveStart;
 
 /// What the head knows of mounts that need not outlive it: it is found again in the rows.
 #[derive(Debug, Default)]
@@ -47,6 +48,8 @@ pub(crate) struct ShareLive {
     renewed: BTreeMap<ClientId, (u64, Timestamp)>,
     /// Grants that were asked back, perhaps some that are over.
     recalls: BTreeMap<ClientId, BTreeSet<(FileId, Generation)>>,
+    /// The start of each live object at its disk server that was told which grants have ended.
+    starts: BTreeMap<ObjectId, LiveStart>,
     /// Files with live objects, by object.
     objects: BTreeMap<ObjectId, FileId>,
     /// Files with a grant that is to be ended at a disk server.

@@ -1,7 +1,10 @@
 //! Names as mounts ask for them: by the number of a directory, which stays when it is renamed.
 
 use super::{
-    grants::{offer, recall_writers}, leases, live, opens::note_open, put, reach, session, sessions, shared_file,
+    grants::{offer, recall_writers},
+    leases, live,
+    opens::note_open,
+    put, reach, session, sessions, shared_file,
     waits::Want,
 };
 use crate::{

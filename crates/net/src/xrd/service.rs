@@ -271,6 +271,11 @@ pub trait OpenFile: Send + Sync + 'static {
         Err(Failure::unsupported("space and holes of files cannot be changed here"))
     }
 
+    /// Has the grant of the open file write nothing from now on. Yields the start of the object that refuses it.
+    fn fence(&self) -> Result<u64> {
+        Err(Failure::unsupported("files are not written under grants here"))
+    }
+
     /// Finds the next data or hole from `offset` on.
     fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
         let _ = (kind, offset);

@@ -97,6 +97,9 @@ impl<S: Service> Context<S> {
             RangeQuery::Find(kind, offset) => self.on_file(handle, false, |handle| {
                 handle.file.find(kind, offset).map(|found| found_to_text(found).into_bytes())
             }),
+            RangeQuery::Fence => self.on_file(handle, true, |handle| {
+                handle.file.fence().map(|start| found_to_text(Some(start)).into_bytes())
+            }),
             RangeQuery::Copy { source, from, to } => match open_file(self, source, false) {
                 Ok(source) => self
                     .on_file(handle, true, |handle| handle.file.copy_range(&source.file, from, to).map(done)),

@@ -76,9 +76,12 @@ fn nothing_old_is_served_from_a_cache_of_names() {
 
 #[test]
 fn a_grant_that_is_returned_without_a_synced_fence_writes_nothing_later() {
-    assert_eq!(explore(restarts::Restarts { mistake: None }, false), (Vec::new(), true));
-    for mistake in restarts::Mistake::ALL {
-        let found = explore(restarts::Restarts { mistake: Some(mistake) }, true).0;
+    for scope in restarts::Scope::ALL {
+        let model = restarts::Restarts { scope, mistake: None };
+        assert_eq!(explore(model, false), (Vec::new(), true), "{scope:?}");
+    }
+    for (mistake, scope) in restarts::Mistake::ALL {
+        let found = explore(restarts::Restarts { scope, mistake: Some(mistake) }, true).0;
         assert!(!found.is_empty(), "{mistake:?} breaks no rule");
     }
 }

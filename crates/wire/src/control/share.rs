@@ -8,7 +8,7 @@ mod locks;
 mod nodes;
 mod seen;
 
-use crate::control::Entry;
+use crate::control::{Entry, LiveStart};
 pub use acts_for::{ACTS_FOR_HEADER, ActsFor, fuzz_acts_for};
 use base::{FileId, FilePath, Millis, ObjectId, Timestamp};
 pub use locks::*;
@@ -242,6 +242,21 @@ pub struct ReturnGrant {
     /// One open of the file ends with it, as by [`CloseNode`]: one for reading only, or one for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Mode>,
+    /// Objects whose disk servers have fenced the grant at the request of this client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fenced: Vec<FencedObject>,
+    /// Nothing was opened with the grant at a disk server, nor will be: nothing has to be fenced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unused: bool,
+}
+
+/// A live object whose disk server refuses a grant from now on, though it may forget that when it starts again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FencedObject {
+    /// Which.
+    pub object: ObjectId,
+    /// The start of it that has fenced the grant.
+    pub start: LiveStart,
 }
 
 /// What was written to a file and synced at its disk servers.

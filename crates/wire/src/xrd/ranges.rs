@@ -5,6 +5,8 @@ use base::ByteRange;
 
 /// The first word of such a query.
 const WORD: &str = "bp.range";
+/// What ends a grant.
+const FENCE: &str = "fence";
 
 /// How a range of a live object is to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub enum RangeQuery {
         /// Where to.
         to: u64,
     },
+    /// The grant of this open writes nothing from now on (spec/share.md §4).
+    Fence,
 }
 
 /// Bytes that one query copies at most: the fences of the object wait for it.
@@ -66,6 +70,7 @@ impl RangeQuery {
                 format!("{WORD} {} {offset} {end}", name(&CHANGES, *change))
             }
             Self::Find(kind, offset) => format!("{WORD} {} {offset}", name(&KINDS, *kind)),
+            Self::Fence => format!("{WORD} {FENCE}"),
             Self::Copy { source, from: ByteRange { offset, end }, to } => {
                 format!("{WORD} copy {offset} {end} {to} {}", source.number())
             }
@@ -88,6 +93,7 @@ impl RangeQuery {
     fn of(verb: &str, numbers: &[u64]) -> Option<Self> {
         let range = |offset, end| (offset < end).then_some(ByteRange { offset, end });
         match *numbers {
+            [] => (verb == FENCE).then_some(Self::Fence),
             [offset] => Some(Self::Find(value(&KINDS, verb)?, offset)),
             [offset, end] => Some(Self::Change(value(&CHANGES, verb)?, range(offset, end)?)),
             [offset, end, to, source] if verb == "copy" => {
@@ -116,7 +122,7 @@ fn value<T: Copy>(names: &[(&'static str, T)], name: &str) -> Option<T> {
     names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// Where the next bytes were found, as the body of the answer; empty if nowhere.
+/// Where the next bytes were found, or the start of the object that is fenced, as the body of the answer; empty if nowhere.
 #[must_use]
 pub fn found_to_text(found: Option<u64>) -> String {
     found.map_or_else(String::new, |offset| offset.to_string())
@@ -152,6 +158,7 @@ mod tests {
             (change, range.clone()).prop_map(|(change, range)| RangeQuery::Change(change, range)),
             (kind, 0..=OFFSET_MAX).prop_map(|(kind, offset)| RangeQuery::Find(kind, offset)),
             (0..OFFSET_MAX / 2, 1..=RANGE_COPY_BYTES_MAX, 0..OFFSET_MAX / 2, any::<u32>()).prop_map(copy),
+            Just(RangeQuery::Fence),
         ]
     }
 

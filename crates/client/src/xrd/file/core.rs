@@ -227,6 +227,16 @@ impl Core {
         }
     }
 
+    /// Has the server refuse the grant under which the file is open. Yields the start of the object that does.
+    pub(in crate::xrd) async fn fence(&self, wait: Wait) -> Result<u64> {
+        let failed = |trouble| self.failed("end the grant on", trouble);
+        let lane = self.lane(wait).await.map_err(failed)?;
+        let body =
+            lane.call(&lane.query_range(&RangeQuery::Fence), &self.options, wait).await.map_err(failed)?;
+        let nothing = || Failure::unavailable("the disk server does not say that it has ended the grant");
+        parse_found(&body)?.ok_or_else(nothing)
+    }
+
     /// Has the server copy a range of `source`, which it has open in the same session.
     pub(in crate::xrd) async fn copy_from(
         &self,

@@ -192,6 +192,11 @@ impl File {
         now(self.core.copy_from(&source.core, (from, to), Wait::Thread))
     }
 
+    /// Has the server refuse the grant under which a file that changes in place is open. Yields the start of the object that does.
+    pub fn fence(&self) -> Result<u64> {
+        now(self.core.fence(Wait::Thread))
+    }
+
     /// Returns when the bytes are on stable storage.
     pub fn sync(&self) -> Result<()> {
         now(self.core.sync(Wait::Thread))

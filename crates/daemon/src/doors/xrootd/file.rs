@@ -183,6 +183,10 @@ impl OpenFile for DoorFile {
         self.live()?.change_range(range, change)
     }
 
+    fn fence(&self) -> Result<u64> {
+        self.live()?.fence()
+    }
+
     fn find(&self, kind: RangeKind, offset: u64) -> Result<Option<u64>> {
         match self {
             Self::Live(file) => file.find(kind, offset),

@@ -126,14 +126,16 @@ impl LiveObject {
     pub(super) fn admit(&self, state: &State, generation: Generation, range: ByteRange) -> Result<()> {
         let Self { object, .. } = self;
         let fences = self.writable(state)?;
-        fences.fences.admit(generation, range).map_err(|refusal| {
-            let from = match refusal {
-                Refusal::Fenced(floor) => format!(": only grants from {floor} on may write there"),
-                _ => String::new(),
-            };
-            Failure::locked(format!("grant {generation} of object {object} has ended{from}"))
-                .hint("open the file again; what was not synced is lost")
-        })
+        self.memory.admit(generation).and_then(|()| fences.fences.admit(generation, range)).map_err(
+            |refusal| {
+                let from = match refusal {
+                    Refusal::Fenced(floor) => format!(": only grants from {floor} on may write there"),
+                    _ => String::new(),
+                };
+                Failure::locked(format!("grant {generation} of object {object} has ended{from}"))
+                    .hint("open the file again; what was not synced is lost")
+            },
+        )
     }
 
     /// What is refused of an object that may be written at all.

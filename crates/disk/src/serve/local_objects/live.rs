@@ -24,9 +24,14 @@ impl Objects {
         // A removal that comes later finds the object open.
         self.withdrawn.refuse(object)?;
         let grant = (cap.access == Access::Live).then_some(Generation(cap.generation));
-        if !live.is_begun() {
-            let LiveBase { object: base, size, label } = self.head.insist(BeginLive { object }).await?;
-            if base.is_some() || grant.is_some() {
+        let is_begun = live.is_begun();
+        if !is_begun || (grant.is_some() && !live.is_told()) {
+            let start = Some(live.start()?);
+            let told = self.head.insist(BeginLive { object, start }).await?;
+            let LiveBase { object: base, size, label, floor } = told;
+            let told = Arc::clone(&live);
+            blocking(move || Ok(told.tell(floor))).await?;
+            if !is_begun && (base.is_some() || grant.is_some()) {
                 let begun = Arc::clone(&live);
                 blocking(move || {
                     let base = base.map(|base| partition.open_object(base)).transpose()?;

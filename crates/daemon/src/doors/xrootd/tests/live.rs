@@ -91,7 +91,9 @@ fn a_file_is_written_in_place_and_sealed_when_a_door_wants_it() {
     assert_eq!(content(&live), b"01xy45");
     doors.commit(client, file, grant.generation, 6);
     live.close().unwrap();
-    doors.ask(ReturnGrant { client, file, generation: grant.generation, commit: None, closed: None }).unwrap();
+    let (generation, fenced) = (grant.generation, Vec::new());
+    let back = ReturnGrant { client, file, generation, commit: None, closed: None, fenced, is_unused: false };
+    doors.ask(back).unwrap();
     let reader = doors.grant(client, 2, file, Mode::Read);
     assert_eq!(read(&url(&reader)), b"01xy45");
     // Whoever comes back with the old right is told so, and not sent to the name.
@@ -114,7 +116,9 @@ fn what_an_evicted_mount_has_on_its_way_is_refused() {
     let doors = Doors::open();
     let (frozen, other) = (doors.mount(), doors.mount());
     let file = doors.make(frozen);
-    doors.ask(OpenNode { client: other, file, is_read: true, is_write: true, is_run: false, grant: None }).unwrap();
+    doors
+        .ask(OpenNode { client: other, file, is_read: true, is_write: true, is_run: false, grant: None })
+        .unwrap();
     let grant = doors.grant(frozen, 1, file, Mode::Write);
     let stale = update(&grant).unwrap();
     stale.write_at(0, b"synced").unwrap();

@@ -10,7 +10,15 @@ use share::{Fence, Generation};
 pub struct BeginLive {
     /// The object.
     pub object: ObjectId,
+    /// Number of this start of it: drawn when the disk server has opened it anew, and has forgotten what it had fenced in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<LiveStart>,
 }
+
+/// Number of a start of a live object at its disk server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LiveStart(pub u64);
 
 /// With what a live object begins.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +30,9 @@ pub struct LiveBase {
     /// Which file it is of. It is noted beside the object, for a catalogue that is made anew; `None`: it cannot be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Label>,
+    /// Grants below this one have ended: their writes are refused.
+    #[serde(default)]
+    pub floor: Generation,
 }
 
 /// Asks what is to be done with live objects of a partition.
