@@ -112,7 +112,7 @@ class Hosts:
         address = self.net.addresses["head"]
         for key, value in {
             "bind": f'"{address}"', "address": f'"{address}"', "require_token": "true", "root_tls": '"login"',
-            "root_port": str(ROOT), "http_port": str(HTTP), "https_port": str(HTTPS), "keep": '"0s"',
+            "root_port": str(ROOT), "http_port": str(HTTP), "https_port": str(HTTPS), "retention": '"0s"',
         }.items():  # fmt: skip
             configure(self.head.directory, key, value)
         self.head.start()

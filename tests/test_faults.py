@@ -206,7 +206,7 @@ def facility(net: Network, directory: Path, promise: Promise) -> Iterator[dict[s
     text = configuration.read_text()
     for key, value in {
         "bind": f'"{net.addresses["head"]}"', "address": '"head"', "require_token": "true", "root_tls": '"login"',
-        "root_port": ROOT, "http_port": HTTP, "https_port": HTTPS, "keep": '"0s"',
+        "root_port": ROOT, "http_port": HTTP, "https_port": HTTPS, "retention": '"0s"',
     }.items():  # fmt: skip
         lines = [f"{key} = {value}" if line.startswith(f"{key} = ") else line for line in text.splitlines()]
         text = "\n".join(lines) + "\n"
