@@ -94,12 +94,8 @@ pub struct FileGrants {
     next: Generation,
     grants: Vec<Grant>,
     /// Grants to write up to this one ended when the content was replaced, if they had not ended before.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default)]
     replaced: Generation,
-}
-
-fn is_none(generation: &Generation) -> bool {
-    *generation == Generation(0)
 }
 
 impl Default for FileGrants {

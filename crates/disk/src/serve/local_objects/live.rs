@@ -30,7 +30,11 @@ impl Objects {
             let told = self.head.insist(BeginLive { object, start }).await?;
             let LiveBase { object: base, size, label, floor } = told;
             let told = Arc::clone(&live);
-            blocking(move || Ok(told.tell(floor))).await?;
+            blocking(move || {
+                told.tell(floor);
+                Ok(())
+            })
+            .await?;
             if !is_begun && (base.is_some() || grant.is_some()) {
                 let begun = Arc::clone(&live);
                 blocking(move || {
