@@ -156,7 +156,7 @@ class Backplane(Server):
         shutil.move(self.directory / "disk", partition)
         (self.directory / "disk").symlink_to(partition)
         # What is removed makes room at once.
-        self._configure('keep = "1d"', 'keep = "0s"')
+        self._configure('retention = "1d"', 'retention = "0s"')
         if self.is_direct:
             self._configure("direct = false", "direct = true")
         self.resume()

@@ -56,7 +56,7 @@ fn close(client: ClientId, file: FileId, generation: Generation, size: Option<u6
 
 fn size(world: &mut World, client: ClientId, file: FileId) -> u64 {
     let node = world.user(GetNode { client, file }).expect("it is there");
-    node.entry.expect("nobody writes").size
+    node.entry.expect("nobody writes to the file").size
 }
 
 /// Recalls of a session, which acknowledges what it is to forget.
@@ -108,7 +108,7 @@ fn an_open_has_a_grant_only_if_nobody_has_to_do_anything_for_it() {
     assert!(open(&mut world, bob, file, Mode::Read).is_none(), "the disk server is not fenced yet");
     obey(&mut world);
     let first = open(&mut world, bob, file, Mode::Read).expect("it is free");
-    let second = open(&mut world, ann, file, Mode::Read).expect("readers share");
+    let second = open(&mut world, ann, file, Mode::Read).expect("readers share a grant");
     assert_eq!((first.size, second.size), (5, 5));
     assert!(open(&mut world, ann, file, Mode::Write).is_none(), "the other one reads");
     assert_eq!(recalls(&mut world, bob), 0);
