@@ -53,8 +53,9 @@ impl Mount {
         }
         drop(state);
         if is_held {
+            let is_complete = held.bytes.as_deref().is_none_or(client::LiveFile::is_even);
             close(file.id, held);
-            self.return_grant(client, file.id, generation);
+            self.return_grant(client, (file.id, generation), is_complete);
         }
         file.change(|state| state.returning = Returning::Not);
         self.send_loose(file);
@@ -106,7 +107,7 @@ impl Mount {
         self.device.forget_attributes(self.node(id));
         let job = move || {
             if let Some(generation) = returned {
-                own.return_grant(client, id, generation);
+                own.return_grant(client, (id, generation), false);
             }
             own.device.drop_pages(own.node(id));
             open.change(|state| state.dropping -= 1);
@@ -120,7 +121,7 @@ impl Mount {
     pub(crate) fn recall(&self, client: ClientId, recall: &Recall) -> bool {
         let (id, generation) = (recall.file, recall.generation);
         let Some(file) = self.files.get(id) else {
-            self.return_grant(client, id, generation);
+            self.return_grant(client, (id, generation), true);
             return true;
         };
         let mut state = file.lock();
@@ -135,13 +136,19 @@ impl Mount {
         if is_held {
             self.give_back(&file, generation, true);
         } else {
-            self.return_grant(client, id, generation);
+            self.return_grant(client, (id, generation), true);
         }
         true
     }
 
-    pub(crate) fn return_grant(&self, client: ClientId, file: FileId, generation: Generation) {
-        let give_back = |_| ReturnGrant { client, file, generation };
+    /// Tells the head that a grant is over. `is_complete`: all copies have all that was written under it.
+    pub(crate) fn return_grant(
+        &self,
+        client: ClientId,
+        (file, generation): (FileId, Generation),
+        is_complete: bool,
+    ) {
+        let give_back = |_| ReturnGrant { client, file, generation, is_complete };
         if let Err(refusal) = self.head.call(&Caller::nobody(), give_back) {
             // The head asks for it when somebody needs it.
             tracing::debug!(%file, %generation, %refusal, "a grant was not returned");

@@ -54,7 +54,7 @@ fn commit(
 }
 
 fn give_back(world: &mut World, client: ClientId, file: FileId, generation: Generation) {
-    world.user(ReturnGrant { client, file, generation }).expect("grants can be returned");
+    world.user(ReturnGrant { client, file, generation, is_complete: true }).expect("grants can be returned");
 }
 
 fn next_recalls(client: ClientId, start: Incarnation) -> NextRecalls {

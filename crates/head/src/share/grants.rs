@@ -4,25 +4,18 @@ use super::{has_writer, leases, live, put, reach, session, sessions, shared_file
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
-    executor::core::CapFor,
-    pool::{require_size, source},
+    pool::require_size,
     share::opens::shown_path,
-    store::{Node, PutOff, Replica, ReplicaState, SharedFile},
+    store::{LiveContent, Node, PutOff, SharedFile},
     tape,
     waiters::Awaited,
 };
 use ::share::{Answer, ClientId, Ended, Generation, Mode, Stage};
-use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
-use std::collections::BTreeSet;
-use wire::{
-    auth::capability::{Access, OPEN_LIFETIME},
-    control::{AskGrant, CommitNode, Done, GrantAnswer, Layout, ReturnGrant, ShareGrant},
-};
+use base::{ByteRange, Failure, FileId, FilePath, Result};
+use wire::control::{AskGrant, CommitNode, Done, GrantAnswer, ReturnGrant, ShareGrant};
 
 /// Grants are on whole files; the rules know ranges.
 const ALL: ByteRange = ByteRange { offset: 0, end: u64::MAX };
-/// A live file has one object: its disk server is the only one to be fenced.
-pub(super) const SERVER: ::share::ServerId = 0;
 
 impl Apply for AskGrant {
     fn apply(self, core: &mut Core, context: &Context) -> Result<GrantAnswer> {
@@ -31,9 +24,10 @@ impl Apply for AskGrant {
         let path = shown_path(core, &node)?;
         require_open(core, &self, &path)?;
         let next = sessions::evict_silent(core, (self.file, self.client), context)?;
+        live::drop_away(core, self.file, self.mode == Mode::Write, context)?;
         let mut shared = shared_file(core, self.file)?;
-        if shared.live.as_ref().is_some_and(|live| live.is_sealing) {
-            return wait(core, context, &self, "its disk server is sealing it".to_owned(), None);
+        if let Some(waits) = live::is_ending(core, self.file, &shared) {
+            return wait(core, context, &self, waits, None);
         }
         if let Some(waits) = live::not_on_disk(core, context, (&node, &path), &shared)? {
             return wait(core, context, &self, waits, None);
@@ -44,7 +38,8 @@ impl Apply for AskGrant {
             return wait(core, context, &self, waits, next);
         }
         let asked = (self.client, self.request);
-        match shared.grants.ask(asked, (self.mode, ALL), &BTreeSet::from([SERVER])) {
+        let servers = shared.live.as_ref().map(LiveContent::servers).unwrap_or_default();
+        match shared.grants.ask(asked, (self.mode, ALL), &servers) {
             Answer::Wait(_) => {
                 let waits = sessions::who_has(core, &shared, self.client)?;
                 put(core, self.file, &shared, context.now)?;
@@ -53,13 +48,14 @@ impl Apply for AskGrant {
             Answer::Granted(generation) => {
                 core.live.share.waits_no_more(self.file, self.client, Want::Grant(self.mode));
                 if self.mode == Mode::Write {
-                    live::begin(core, context, (&node, &path), &mut shared)?;
+                    live::begin(core, context, (&node, &path), (&mut shared, generation))?;
                     // Doors have kept that this file can be read as it is.
                     core.store.set_visible();
                     core.store.leases().changed(self.file);
                 }
                 put(core, self.file, &shared, context.now)?;
-                let layout = layout(core, (&node, &path), &shared, (self.mode, generation), context.now)?;
+                let asked = (self.mode, generation);
+                let layout = live::layout(core, (&node, &path), &shared, asked, context.now)?;
                 let grant = ShareGrant { generation, layout, size: node.size, modified: node.modified };
                 Ok(GrantAnswer { grant: Some(grant), waits: None })
             }
@@ -104,37 +100,6 @@ fn require_open(core: &Core, ask: &AskGrant, path: &FilePath) -> Result<()> {
     Err(Failure::invalid(format!("mount {} has not opened {path} for that", ask.client)))
 }
 
-/// Where the bytes are, with capabilities.
-fn layout(
-    core: &Core,
-    (node, path): (&Node, &FilePath),
-    shared: &SharedFile,
-    (mode, generation): (Mode, Generation),
-    now: Timestamp,
-) -> Result<Layout> {
-    let live = shared.live.as_ref().filter(|live| mode == Mode::Write || live.is_committed);
-    let Some(live) = live else {
-        let replica = source(core, node, node.id.0, now)?;
-        let replica = replica.ok_or_else(|| Failure::unavailable(format!("{path} cannot be read now")))?;
-        let url = core.file_url((node, &replica), path, now)?;
-        return Ok(Layout::of_one(replica.object, url));
-    };
-    let object = Replica {
-        object: live.object,
-        file: node.id,
-        partition: live.partition.clone(),
-        state: ReplicaState::Online,
-        owner: node.owner.clone(),
-        size: node.size,
-        created: now,
-        used: now,
-        piece: None,
-    };
-    let access = if mode == Mode::Write { Access::Live } else { Access::LiveRead };
-    let cap = CapFor { access, replica: &object, file: node, path, lifetime: OPEN_LIFETIME };
-    Ok(Layout::of_one(live.object, core.object_url_of(&cap, (generation.0, None), now)?))
-}
-
 impl Apply for CommitNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         session(core, context, self.client)?;
@@ -154,7 +119,7 @@ impl Apply for CommitNode {
 }
 
 /// Refuses whoever has not, or not any more, the grant to write.
-fn require_held(
+pub(super) fn require_held(
     shared: &SharedFile,
     (file, client, generation): (FileId, ClientId, Generation),
 ) -> Result<()> {
@@ -174,6 +139,9 @@ impl Apply for ReturnGrant {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         session(core, context, self.client)?;
         let mut shared = shared_file(core, self.file)?;
+        if !self.is_complete {
+            live::writer_failed(&mut shared, (self.client, self.generation));
+        }
         shared.grants.end(self.client, self.generation, Ended::Returned);
         if let Some(recalls) = core.live.share.recalls.get_mut(&self.client) {
             recalls.remove(&(self.file, self.generation));

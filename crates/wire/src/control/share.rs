@@ -216,6 +216,20 @@ pub struct CommitNode {
     pub modified: Timestamp,
 }
 
+/// Takes copies out of a file that is being written, for good: they did not do what the others did. It is answered with the layout that
+/// is left. One that its pool wants at least is not taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DropCopies {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// The grant to write.
+    pub generation: Generation,
+    /// The copies.
+    pub objects: Vec<ObjectId>,
+}
+
 /// Gives a grant back: nothing is cached under it any more, and what was written is committed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReturnGrant {
@@ -225,4 +239,7 @@ pub struct ReturnGrant {
     pub file: FileId,
     /// The grant.
     pub generation: Generation,
+    /// All copies of the file have all that was written under it. If not, they are compared before anybody uses them.
+    #[serde(default)]
+    pub is_complete: bool,
 }

@@ -90,7 +90,7 @@ fn a_file_is_written_in_place_and_sealed_when_a_door_wants_it() {
     assert_eq!(content(&live), b"01xy45");
     doors.commit(client, file, grant.generation, 6);
     live.close().unwrap();
-    doors.ask(ReturnGrant { client, file, generation: grant.generation }).unwrap();
+    doors.ask(ReturnGrant { client, file, generation: grant.generation, is_complete: true }).unwrap();
     let reader = doors.grant(client, 2, file, Mode::Read);
     assert_eq!(read(&url(&reader)), b"01xy45");
     // Whoever comes back with the old right is told so, and not sent to the name.
