@@ -45,6 +45,7 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0032.sql"),
     include_str!("../../migrations/postgres/0033.sql"),
     include_str!("../../migrations/postgres/0034.sql"),
+    include_str!("../../migrations/postgres/0035.sql"),
 ];
 
 impl Postgres {
