@@ -75,6 +75,11 @@ test-kill9: build need-test ## Kills the daemon 50 times at random under load.
 	@scripts/venv test blackbox
 	BP_KILLS=50 .venv/bin/python -m pytest -q -s tests/test_kill9.py
 
+.PHONY: test-job-kills
+test-job-kills: build need-test ## Submits 500 jobs with a kill after every five, then kills anything for ten minutes under load.
+	@scripts/venv test blackbox
+	BP_ACK_JOBS=$${BP_ACK_JOBS:-500} BP_KILL_SECONDS=$${BP_KILL_SECONDS:-600} .venv/bin/python -m pytest -q -s tests/test_job_kills.py
+
 .PHONY: test-power-cut
 test-power-cut: build load need-test ## Cuts the power 20 times at random under load.
 	@scripts/venv test blackbox
