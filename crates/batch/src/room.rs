@@ -9,6 +9,7 @@ use crate::{
     run::{self, Run},
     run_dir::RunStore,
     sandbox::probe,
+    slurm::Slurm,
     users::{self, Users},
 };
 use base::{ErrorKind, Failure, Result};
@@ -43,9 +44,21 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<
     let finding = probe(&config.shepherd, store.directory(), &config.hidden);
     let users = Users::new(config.users.clone(), finding, &store.identities()?);
     let processors = Processors::of_this_process();
+    let slurm = config.slurm.clone().map(|slurm| Slurm::new(slurm, store.directory()));
     let (runs, door, keys, delivered) = Default::default();
-    let shared =
-        Arc::new(Shared { config, control, store, users, processors, stop, runs, door, keys, delivered });
+    let shared = Arc::new(Shared {
+        config,
+        control,
+        store,
+        users,
+        processors,
+        slurm,
+        stop,
+        runs,
+        door,
+        keys,
+        delivered,
+    });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -133,7 +146,7 @@ impl Room {
             worker: config.name.clone(),
             cpus: config.cpus,
             memory_bytes: config.memory_bytes,
-            not_enforced: self.shared.users.not_enforced(config.cgroup_parents().can_enforce(), None),
+            not_enforced: self.shared.not_enforced(None),
             runs: self.shared.runs().keys().copied().collect(),
             users: self.shared.users.job_users(),
             labels: config.labels.clone(),
@@ -168,7 +181,11 @@ impl Room {
                 runs: run.keys().copied().collect(),
                 killing: killing.map(|run| run.id()).collect(),
                 delivered: self.shared.delivered.load(Ordering::Relaxed),
-                load: load::of_this_host(self.shared.store.directory()),
+                // That of this host says nothing of the nodes of a cluster.
+                load: match self.shared.slurm {
+                    Some(_) => None,
+                    None => load::of_this_host(self.shared.store.directory()),
+                },
             }
         };
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {

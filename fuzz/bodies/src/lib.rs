@@ -59,6 +59,7 @@ targets! {
     "request" => wire::xrd::fuzz_request,
     "response" => wire::xrd::fuzz_response,
     "run" => batch::run_dir::fuzz_names,
+    "slurm" => batch::fuzz_slurm,
     "stat" => batch::fuzz_stat,
     "tag" => wire::http::tag::fuzz_tag,
     "token" => wire::auth::token::fuzz_token,

@@ -174,6 +174,7 @@ fn texts(target: &str) -> &'static [&'static str] {
         "foreign" => &FOREIGN,
         "propfind" => &PROPFINDS,
         "run" => &["12.1", "notes.txt", "0.0", "../x"],
+        "slurm" => &["7|PENDING|bp-1-4.1\n8|COMPLETED|bp-1-5.1\n", "12;cluster\n", "12|24\n"],
         "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],
         "token" => &[
             r#"{"iss":"f","sub":"alice","aud":"f","jti":"01","iat":1,"nbf":1,"exp":9,"scope":"storage.read:/ storage.modify:/d"}"#,

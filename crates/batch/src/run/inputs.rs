@@ -1,7 +1,7 @@
 //! Fetches the inputs of a run.
 
 use super::{
-    Next, Run,
+    Next, Run, in_slurm,
     order::{check_order, run_order},
     retry::{can_pass, with_retries},
     token::renew_token,
@@ -51,6 +51,9 @@ pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
         Err(failure) => return Err(failure),
     };
     run.dir.prepare(&identity, shared.config.authorities.as_deref())?;
+    if let Some(slurm) = &shared.slurm {
+        in_slurm::submit(shared, slurm, run)?;
+    }
     put_files(shared, run)?;
     let order = match run_order(shared, run, &identity) {
         Ok(order) => order,

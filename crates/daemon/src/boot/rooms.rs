@@ -121,6 +121,7 @@ impl RoomConfiguration<'_> {
                 output_bytes: wish.output.0,
                 processes: wish.processes,
             },
+            slurm: wish.slurm(),
             log_bytes: wish.log.0,
             hidden: self.hidden(),
             authorities: self.trust(),
