@@ -51,6 +51,7 @@ pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod recover;
 pub(crate) mod release;
+pub(crate) mod report;
 pub(crate) mod rerun;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
@@ -124,7 +125,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 9] = [
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
     ("Jobs", verbs![submit, run, jobs, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims]),
     ("Analysis", verbs![hist]),
-    ("Accounts", verbs![account, bill, quota, project, shares]),
+    ("Accounts", verbs![account, bill, report, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, drives, operator, admin]),
     ("Security (operators)", verbs![token, trust, key, audit]),
