@@ -88,7 +88,7 @@ class Submitter:
         while not self.is_stopped:
             code, key = self.rng.randrange(8), f"load-{len(self.codes)}"
             script = f"i=0; while [ $i -lt {self.rng.randrange(3000)} ]; do i=$((i+1)); done; exit {code}"
-            self.codes[self.submit(["/bin/sh", "-c", script], key)] = code
+            self.codes[self.submit(["/bin/sh", "-c", script], key, name=key)] = code
             # As many as the worker can run, and some that wait: the load never ends and never grows.
             while len(self.codes) >= 20 and not self.is_stopped:
                 oldest = sorted(self.codes)[-20]
@@ -192,6 +192,7 @@ def test_kill_of_anything_loses_no_job_and_no_exit_code(site: Facility) -> None:
     print(
         f"{kills} ends of the daemon, {murders} of shepherds, {len(infos)} jobs, {len(lost)} lost with their shepherd"
     )
+    assert kills > 0 and len(infos) > kills, "there was load, and it was disturbed"
     assert wrong == [], "exit codes are those of the jobs"
     assert len(lost) <= murders, "nothing is lost but with its shepherd"
     assert all(info["state"] == "failed" for info in infos if info["id"] in lost), "lost is never success"
