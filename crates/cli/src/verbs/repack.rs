@@ -9,7 +9,7 @@ use crate::{
 use base::{Timestamp, Vid, units::human_bytes};
 use wire::control::{GetRepacks, GetStatus, RepackInfo, RepackVolume, StopRepack};
 
-/// Copy all files of tape volumes to other volumes; without volumes show how far that is
+/// Copy the files of volumes to others, or show how far that is
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The volumes

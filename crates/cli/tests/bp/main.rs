@@ -405,7 +405,7 @@ fn one_failure_does_not_stop_the_rest() {
         ("remove", Some("/b")) => {
             (403, json!({ "kind": "permission", "what": "/b belongs to bob", "hint": "ask bob" }))
         }
-        ("remove", _) => (200, json!({ "bytes": 5, "kept": 86_400_000 })),
+        ("remove", _) => (200, json!({ "bytes": 5, "restorable_for": 86_400_000 })),
         other => panic!("{other:?}"),
     });
     let (code, out, err) = with(&server, &["rm", "/a", "/b", "/c"]);

@@ -25,6 +25,10 @@ impl Objects {
         self.withdrawn.refuse(object)?;
         let grant = (cap.access == Access::Live).then_some(Generation(cap.generation));
         let is_begun = live.is_begun();
+        if is_begun && grant.is_some() {
+            // The head knows no more of one that is sealed.
+            live.check_open()?;
+        }
         if !is_begun || (grant.is_some() && !live.is_told()) {
             let start = Some(live.start()?);
             let told = self.head.insist(BeginLive { object, start }).await?;
