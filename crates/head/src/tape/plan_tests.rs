@@ -275,11 +275,12 @@ fn surveys_are_for_drives_that_have_nothing_else_to_do() {
 #[test]
 fn files_of_a_serpentine_tape_are_read_as_they_lie_beside_each_other() {
     // Wraps hold 10 objects: 0 to 9 lie forward, 10 to 19 backward beside them.
-    let queue = vec![recall(1, 1, 1), recall(2, 1, 18), recall(3, 1, 9), recall(4, 1, 10)];
+    let queue = vec![recall(1, 1, 1), recall(2, 1, 9), recall(3, 1, 10), recall(4, 1, 18)];
     let mut view = view(vec![drive("a", None)], queue);
     let full = view.volumes.get_mut(&vid(1)).unwrap();
     (full.used_bytes, full.free_bytes, full.end_block) = (2_800_000 * 1_000_000, 0, 2800);
-    assert_eq!(files(next_session(&view, "a", NOW)).1, [1, 3, 4, 2]);
+    // The last one lies beside the first, and no way back is needed at the end.
+    assert_eq!(files(next_session(&view, "a", NOW)).1, [1, 4, 2, 3]);
 }
 
 /// 100,000 recalls of 1,000 volumes.
