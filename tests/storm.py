@@ -355,5 +355,5 @@ def check_catalogue(facility: Facility) -> None:
     assert facility.query("SELECT * FROM request") == []
     states = facility.query("SELECT count(*) FROM node WHERE kind = 'file' AND adler32 IS NULL")
     assert states == [(0,)], "a file that was never completed"
-    tape_files = facility.query("SELECT DISTINCT vid, fseq, block FROM copy")
-    assert len({file[:2] for file in tape_files}) == len({(vid, block) for vid, _, block in tape_files}) == len(tape_files)
+    at = facility.query("SELECT DISTINCT vid, fseq, block FROM copy")
+    assert len({file[:2] for file in at}) == len({(vid, block) for vid, _, block in at}) == len(at)
