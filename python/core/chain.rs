@@ -4,7 +4,7 @@ use crate::{
     failure::OrRaise,
     part::{self, ColumnOf, Description},
     results::{array_bytes, bins_bytes, sums_bytes},
-    source,
+    source, tree,
 };
 use base::Result;
 use ntuple::{Axis, ColumnCache, HistogramSpec, Plan, Progress, RowGroups, RunOptions};
@@ -104,13 +104,15 @@ fn watched<T: Send>(
 
 #[pymethods]
 impl Chain {
-    /// Opens local paths and `root://` URLs.
+    /// Opens local paths and `root://` URLs; `tree` says which n-tuple of ROOT files.
     #[new]
-    fn new(py: Python<'_>, places: Vec<String>, user: &str) -> PyResult<Self> {
+    #[pyo3(signature = (places, user, tree=None))]
+    fn new(py: Python<'_>, places: Vec<String>, user: &str, tree: Option<&str>) -> PyResult<Self> {
         let open = || {
-            let sources = places.iter().map(|place| source::open(place, user)).collect::<Result<Vec<_>>>()?;
-            let chain = ntuple::Chain::open(sources.clone())?;
-            let places = part::places_of(&chain, &sources, &places)?;
+            let open_one = |place: &String| tree::open(source::open(place, user)?, tree);
+            let files = places.iter().map(open_one).collect::<Result<Vec<_>>>()?;
+            let chain = ntuple::Chain::join(files.clone())?;
+            let places = part::places_of(&chain, &files, &places)?;
             Ok(Self { files: chain, places, user: user.to_owned() })
         };
         py.detach(open).or_raise(py)

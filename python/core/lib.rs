@@ -13,6 +13,7 @@ mod patience;
 mod results;
 mod source;
 mod transfer;
+mod tree;
 
 use pyo3::prelude::*;
 

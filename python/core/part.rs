@@ -1,8 +1,8 @@
 //! Parts of a chain that another process opened as a whole.
 
-use crate::source;
+use crate::{source, tree};
 use base::{Failure, Result};
-use ntuple::{Column, Kind, ParquetFile, Schema, Source, column::collection_of};
+use ntuple::{Column, DataFile, Kind, Schema, column::collection_of};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
@@ -16,17 +16,20 @@ pub(crate) type Description = (Vec<(String, String, Vec<usize>)>, Vec<ColumnOf>,
 /// Files that stay opened between tasks: opening one reads its footer, and a worker gets many parts of the same files.
 const OPENED_MAX: usize = 256;
 
-/// Place and version of each, the longest unused first. Held for a look only, never while a file is opened.
-static OPENED: Mutex<VecDeque<(String, String, Arc<ParquetFile>)>> = Mutex::new(VecDeque::new());
+/// Place and version of a file, and the file.
+type Opened = (String, String, Arc<dyn DataFile>);
 
-/// Where each file of `chain` is, for a process with another working directory.
+/// The longest unused first. Held for a look only, never while a file is opened.
+static OPENED: Mutex<VecDeque<Opened>> = Mutex::new(VecDeque::new());
+
+/// Where each file of `chain` is, for a process with another working directory; `files` were found at `places`.
 pub(crate) fn places_of(
     chain: &ntuple::Chain,
-    sources: &[Arc<dyn Source>],
+    files: &[Arc<dyn DataFile>],
     places: &[String],
 ) -> Result<Vec<String>> {
     let mut known = HashMap::new();
-    for (source, place) in sources.iter().zip(places) {
+    for (file, place) in files.iter().zip(places) {
         let absolute = if place.contains("://") {
             place.clone()
         } else {
@@ -34,16 +37,24 @@ pub(crate) fn places_of(
                 std::path::absolute(place).map_err(|cause| Failure::io(format!("open {place}"), &cause))?;
             path.to_string_lossy().into_owned()
         };
-        known.insert((source.name().to_owned(), source.version()), absolute);
+        known.insert((file.name().to_owned(), version_of(&**file)), absolute);
     }
-    let place = |file: &ParquetFile| known.get(&(file.name().to_owned(), file.version())).cloned();
+    let place = |file: &dyn DataFile| known.get(&(file.name().to_owned(), version_of(file))).cloned();
     Ok(chain.files().map(|file| place(file).unwrap_or_default()).collect())
+}
+
+/// Version of a file and, behind a line feed, which of its n-tuples this is.
+fn version_of(file: &dyn DataFile) -> String {
+    match file.tree() {
+        Some(tree) => format!("{}\n{tree}", file.version()),
+        None => file.version(),
+    }
 }
 
 /// What a process needs to open parts of `chain`.
 pub(crate) fn describe(chain: &ntuple::Chain, places: &[String]) -> Description {
     let files = chain.files().zip(places).map(|(file, place)| {
-        (place.clone(), file.version(), (0..file.row_groups()).map(|group| file.rows(group)).collect())
+        (place.clone(), version_of(file), (0..file.row_groups()).map(|group| file.rows(group)).collect())
     });
     let schema = chain.schema();
     let columns = schema.columns.iter();
@@ -74,7 +85,7 @@ pub(crate) fn open(
     ntuple::Chain::of_files(files, Schema { columns, refused })
 }
 
-fn opened(place: &str, version: &str, user: &str) -> Result<Arc<ParquetFile>> {
+fn opened(place: &str, version: &str, user: &str) -> Result<Arc<dyn DataFile>> {
     // What proves who asks changes with time, and the file does not.
     let bare = place.split_once('?').filter(|_| place.contains("://")).map_or(place, |(bare, _)| bare);
     let lock = || OPENED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,13 +97,17 @@ fn opened(place: &str, version: &str, user: &str) -> Result<Arc<ParquetFile>> {
         return Ok(file);
     }
     drop(known);
+    let (of_file, tree) = match version.split_once('\n') {
+        Some((of_file, tree)) => (of_file, Some(tree)),
+        None => (version, None),
+    };
     let source = source::open(place, user)?;
-    if source.version() != version {
+    if source.version() != of_file {
         let what = format!("{}: is not the file that the n-tuple was opened with", source.name());
         return Err(Failure::invalid(what)
             .hint("open the n-tuple again; every worker must see the same files under these names"));
     }
-    let file = Arc::new(ParquetFile::open(source)?);
+    let file = tree::open(source, tree)?;
     let mut known = lock();
     known.push_back((bare.to_owned(), version.to_owned(), Arc::clone(&file)));
     if known.len() > OPENED_MAX {

@@ -6,7 +6,7 @@ mod pass;
 
 use crate::{
     Plan,
-    column::{ColumnCache, ParquetFile, Schema, Source, Values},
+    column::{self, ColumnCache, DataFile, Schema, Source, Values},
     fill::{Bins, Histogram},
 };
 use base::{Failure, Result};
@@ -28,7 +28,7 @@ pub struct Chain {
 
 #[derive(Debug)]
 struct OpenFile {
-    file: Arc<ParquetFile>,
+    file: Arc<dyn DataFile>,
     /// Index in the file for each column of the schema.
     columns: Vec<usize>,
 }
@@ -96,17 +96,20 @@ impl Part {
 }
 
 impl Chain {
-    /// Opens files whose columns must agree: the same names, with types that one column can hold without a change of value.
-    /// Files without entries add nothing, and change nothing.
+    /// Opens Parquet files, or ROOT files with one RNTuple each, as [`Chain::join`] does.
     pub fn open(sources: Vec<Arc<dyn Source>>) -> Result<Self> {
-        if sources.is_empty() || sources.len() > CHAIN_FILES_MAX {
+        Self::join(sources.into_iter().map(|source| column::open(source, None)).collect::<Result<_>>()?)
+    }
+
+    /// Joins files whose columns must agree: the same names, with types that one column can hold without a change of value.
+    /// Files without entries add nothing, and change nothing.
+    pub fn join(mut files: Vec<Arc<dyn DataFile>>) -> Result<Self> {
+        if files.is_empty() || files.len() > CHAIN_FILES_MAX {
             return Err(Failure::invalid(format!(
                 "chain of {} files; 1 to {CHAIN_FILES_MAX} are possible",
-                sources.len()
+                files.len()
             )));
         }
-        let open = |source| ParquetFile::open(source).map(Arc::new);
-        let mut files = sources.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         if files.iter().any(|file| file.entries() > 0) {
             files.retain(|file| file.entries() > 0);
         } else {
@@ -117,12 +120,12 @@ impl Chain {
     }
 
     /// Some files of a chain whose columns are `schema`: what another process opened as a whole.
-    pub fn of_files(files: Vec<Arc<ParquetFile>>, schema: Schema) -> Result<Self> {
+    pub fn of_files(files: Vec<Arc<dyn DataFile>>, schema: Schema) -> Result<Self> {
         let indices = agree::find(&files, &schema)?;
         Ok(Self::new(files, schema, indices))
     }
 
-    fn new(files: Vec<Arc<ParquetFile>>, schema: Schema, indices: Vec<Vec<usize>>) -> Self {
+    fn new(files: Vec<Arc<dyn DataFile>>, schema: Schema, indices: Vec<Vec<usize>>) -> Self {
         let entries = files.iter().map(|file| file.entries()).sum();
         let files =
             files.into_iter().zip(indices).map(|(file, columns)| OpenFile { file, columns }).collect();
@@ -130,7 +133,7 @@ impl Chain {
     }
 
     /// The files that have entries, in their order.
-    pub fn files(&self) -> impl Iterator<Item = &ParquetFile> {
+    pub fn files(&self) -> impl Iterator<Item = &dyn DataFile> {
         self.files.iter().map(|open| &*open.file)
     }
 
@@ -179,7 +182,7 @@ impl Chain {
         if plan.schema != self.schema {
             return Err(Failure::invalid("plan was made for another n-tuple"));
         }
-        let counts: Vec<usize> = self.files().map(ParquetFile::row_groups).collect();
+        let counts: Vec<usize> = self.files().map(DataFile::row_groups).collect();
         packets::check(groups, &counts)?;
         pass::run(self, &mut plan, self.tasks(groups), options, &mut progress)
     }

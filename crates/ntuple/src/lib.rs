@@ -1,4 +1,4 @@
-//! Analysis kernels: histograms over columns of Parquet files.
+//! Analysis kernels: histograms over columns of Parquet and ROOT files.
 //!
 //! **Problem.** An analyst changes a cut and wants the new histogram at once, over more entries than fit into memory.
 //!
@@ -22,8 +22,8 @@ mod simd;
 
 pub use chain::{Chain, Node, Outcome, PACKET_ENTRIES, Part, Progress, RowGroups, RunOptions};
 pub use column::{
-    Array, CacheUse, Column, ColumnCache, FileSource, Kind, MemorySource, ParquetFile, Schema, Source,
-    Values, changed,
+    Array, CacheUse, Column, ColumnCache, DataFile, FileColumn, FileSource, Kind, MemorySource, ParquetFile,
+    RNTuple, Schema, Source, Values, changed,
 };
 pub use expr::Type;
 pub use fill::{Axis, Bins, Histogram};

@@ -59,6 +59,7 @@ targets! {
     "ranges" => wire::http::range::fuzz_ranges,
     "request" => wire::xrd::fuzz_request,
     "response" => wire::xrd::fuzz_response,
+    "rntuple" => ntuple::column::fuzz_rntuple,
     "run" => batch::run_dir::fuzz_names,
     "stat" => batch::fuzz_stat,
     "tag" => wire::http::tag::fuzz_tag,

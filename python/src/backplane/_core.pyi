@@ -9,8 +9,14 @@ Axis: TypeAlias = tuple[int, float, float] | tuple[int, int] | list[float]
 Histogram: TypeAlias = tuple[Sequence[tuple[str, Axis]], str | None, str | None]
 
 @final
+class SourceBytes:
+    @property
+    def length(self) -> int: ...
+    def read_at(self, offset: int, length: int) -> bytes: ...
+
+@final
 class Chain:
-    def __new__(cls, places: list[str], user: str) -> Chain: ...
+    def __new__(cls, places: list[str], user: str, tree: str | None = None) -> Chain: ...
     @staticmethod
     def part(
         files: Sequence[tuple[str, str]],

@@ -437,8 +437,15 @@ class Facility(TransferVerbs, JobVerbs):
 
         return JobExecutor(self, directory, python, options, running_max)
 
-    def ntuple(self, places: str | Iterable[str], *, threads: int = 0, progress: WaitProgress = None) -> NTuple:
-        """Open Parquet files of the facility as one n-tuple; those that are on tape only are recalled first.
+    def ntuple(
+        self,
+        places: str | Iterable[str],
+        *,
+        tree: str | None = None,
+        threads: int = 0,
+        progress: WaitProgress = None,
+    ) -> NTuple:
+        """Open Parquet or ROOT files of the facility as one n-tuple; those that are on tape only are recalled first.
 
         All files are staged before the first is waited for, so that each volume is read once, in the order of the tape.
 
@@ -446,6 +453,8 @@ class Facility(TransferVerbs, JobVerbs):
         ----------
         places : str or iterable of str
             Absolute paths or patterns, as in `glob`.
+        tree : str, optional
+            Which RNTuple or TTree of ROOT files, by its path; needed if a file has several.
         threads : int, optional
             0 for one per processor.
         progress : bool or callable, optional
@@ -465,7 +474,7 @@ class Facility(TransferVerbs, JobVerbs):
         paths = list(self._named(places))
         if self._control is not None:
             bring_online(self._call, paths, progress)
-        return NTuple(_core.Chain(list(map(self._door, paths)), self.user), threads=threads)
+        return NTuple(_core.Chain(list(map(self._door, paths)), self.user, tree), threads=threads)
 
     def cluster(
         self,

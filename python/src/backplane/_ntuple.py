@@ -69,7 +69,7 @@ class HistRequest:
 
 
 class NTuple:
-    """A lazy table of entries: several Parquet files as one.
+    """A lazy table of entries: several Parquet or ROOT files as one.
 
     Nothing is read but the description of the files until `hist`, `hists` or `arrays` is called. Every method that
     returns an `NTuple` leaves this one as it is. Make one with `ntuple` or `Facility.ntuple`.
@@ -488,14 +488,16 @@ class NTuple:
         return NTuple(self._chain, definitions, filters, self._threads, self._engine, self._pending)
 
 
-def ntuple(places: Places, *, threads: int = 0) -> NTuple:
-    """Open Parquet files of this host, or ``root://`` URLs, as one n-tuple.
+def ntuple(places: Places, *, tree: str | None = None, threads: int = 0) -> NTuple:
+    """Open Parquet or ROOT files of this host, or ``root://`` URLs, as one n-tuple.
 
     Parameters
     ----------
     places : path or iterable of paths
         Files; ``*``, ``?`` and ``[`` in local paths are expanded in name order. A file that has just that name is meant
         itself.
+    tree : str, optional
+        Which RNTuple or TTree of ROOT files, by its path; needed if a file has several.
     threads : int, optional
         0 for one per processor.
 
@@ -517,7 +519,7 @@ def ntuple(places: Places, *, threads: int = 0) -> NTuple:
     CorruptError
         If a file is damaged. Later, if a page does not match its checksum.
     """
-    return NTuple(_core.Chain(_expand(places), this_user()), threads=threads)
+    return NTuple(_core.Chain(_expand(places), this_user(), tree), threads=threads)
 
 
 def _expand(places: Places) -> list[str]:

@@ -1,7 +1,7 @@
 //! What the columns of a chain are, from what each file declares. Statistics play no part in it, and neither do files
 //! without entries: a chain means the same however its entries are spread over files.
 
-use crate::column::{Column, FileColumn, Kind, ParquetFile, Schema, collection_of};
+use crate::column::{Column, DataFile, FileColumn, Kind, Schema, collection_of};
 use base::{Failure, Result};
 use std::{
     collections::{HashMap, HashSet},
@@ -20,13 +20,13 @@ struct ChainColumn<'a> {
 }
 
 /// The schema of all files, and for each file the index of each column of the schema.
-pub(super) fn agree(files: &[Arc<ParquetFile>]) -> Result<(Schema, Vec<Vec<usize>>)> {
+pub(super) fn agree(files: &[Arc<dyn DataFile>]) -> Result<(Schema, Vec<Vec<usize>>)> {
     let Some((first, rest)) = files.split_first() else { return Ok((Schema::default(), Vec::new())) };
     let mut joint: Vec<ChainColumn<'_>> =
-        first.columns().iter().map(|column| ChainColumn::new(column, first)).collect();
+        first.columns().iter().map(|column| ChainColumn::new(column, &**first)).collect();
     let mut indices = vec![(0..joint.len()).collect::<Vec<_>>()];
     for file in rest {
-        indices.push(join(&mut joint, file, first.name())?);
+        indices.push(join(&mut joint, &**file, first.name())?);
     }
     let mut schema = Schema::default();
     let mut used = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn agree(files: &[Arc<ParquetFile>]) -> Result<(Schema, Vec<Vec<usize
             Some(why) => schema.refused.push((name, why.to_owned())),
             None => {
                 let (kind, is_optional) = (column.kind, column.is_optional);
-                let collection = column.first.is_list().then(|| collection_of(&name).to_owned());
+                let collection = column.first.is_list.then(|| collection_of(&name).to_owned());
                 schema.columns.push(Column { name, ty: kind.ty(), kind, is_optional, collection });
                 used.push(number);
             }
@@ -48,13 +48,12 @@ pub(super) fn agree(files: &[Arc<ParquetFile>]) -> Result<(Schema, Vec<Vec<usize
 }
 
 /// For each of some files of a chain the index of each column of its schema.
-pub(super) fn find(files: &[Arc<ParquetFile>], schema: &Schema) -> Result<Vec<Vec<usize>>> {
-    let find_column = |file: &ParquetFile, column: &Column| {
+pub(super) fn find(files: &[Arc<dyn DataFile>], schema: &Schema) -> Result<Vec<Vec<usize>>> {
+    let find_column = |file: &dyn DataFile, column: &Column| {
         let is_it = |own: &FileColumn| {
-            let fits = |kind| matches!((column.kind, kind), (Kind::F64, Kind::F32) | (Kind::I64, Kind::I32));
             own.name == column.name
-                && (own.is_list() == column.collection.is_some() || own.is_all_missing())
-                && (own.is_all_missing() || own.kind().is_ok_and(|kind| kind == column.kind || fits(kind)))
+                && (own.is_list == column.collection.is_some() || own.is_all_missing())
+                && (own.is_all_missing() || own.kind().is_ok_and(|kind| column.kind.holds(kind)))
         };
         file.columns().iter().position(is_it).ok_or_else(|| {
             Failure::invalid(format!("{}: column {:?} is not that of the chain", file.name(), column.name))
@@ -62,12 +61,12 @@ pub(super) fn find(files: &[Arc<ParquetFile>], schema: &Schema) -> Result<Vec<Ve
         })
     };
     let find_all =
-        |file: &Arc<ParquetFile>| schema.columns.iter().map(|column| find_column(file, column)).collect();
+        |file: &Arc<dyn DataFile>| schema.columns.iter().map(|column| find_column(&**file, column)).collect();
     files.iter().map(find_all).collect()
 }
 
 impl<'a> ChainColumn<'a> {
-    fn new(first: &'a FileColumn, file: &'a ParquetFile) -> Self {
+    fn new(first: &'a FileColumn, file: &'a dyn DataFile) -> Self {
         // All that a column of nothing but missing values says is that values can be missing.
         let (kind, refused) = match first.kind() {
             Ok(kind) => (kind, None),
@@ -77,9 +76,9 @@ impl<'a> ChainColumn<'a> {
     }
 
     /// Takes in what `file` declares of the column.
-    fn take(&mut self, own: &'a FileColumn, file: &'a ParquetFile) -> Result<()> {
+    fn take(&mut self, own: &'a FileColumn, file: &'a dyn DataFile) -> Result<()> {
         let is_alike =
-            self.first.is_list() == own.is_list() || self.first.is_all_missing() || own.is_all_missing();
+            self.first.is_list == own.is_list || self.first.is_all_missing() || own.is_all_missing();
         if !(is_alike && self.first.declared.fits(&own.declared)) {
             return Err(Failure::invalid(format!(
                 "{}: column {:?} is {}, in {} it is {}",
@@ -119,7 +118,7 @@ fn wider(a: Kind, b: Kind) -> Kind {
 }
 
 /// Finds the columns of the chain in `file`. Those that no file can use need not be there.
-fn join<'a>(joint: &mut [ChainColumn<'a>], file: &'a ParquetFile, first: &str) -> Result<Vec<usize>> {
+fn join<'a>(joint: &mut [ChainColumn<'a>], file: &'a dyn DataFile, first: &str) -> Result<Vec<usize>> {
     // Of two columns of one name either stands for both: neither can be used.
     let own: HashMap<&str, usize> =
         file.columns().iter().enumerate().map(|(index, column)| (column.name.as_str(), index)).collect();

@@ -119,7 +119,7 @@ fn parts_of_a_chain_give_what_the_whole_gives() {
 fn some_files_are_read_as_those_of_the_chain() {
     let files = |second: &str| [file("a", 900, 1, "required int32"), file("b", 900, 2, second)];
     let chain = Chain::open(files("optional int32").into()).unwrap();
-    let open = |source| ParquetFile::open(source).map(Arc::new).unwrap();
+    let open = |source| column::open(source, None).unwrap();
     let second = open(files("optional int32")[1].clone());
     let part = Chain::of_files(vec![second], chain.schema().clone()).unwrap();
     assert_eq!((part.schema(), part.entries()), (chain.schema(), 900));

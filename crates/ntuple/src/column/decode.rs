@@ -97,7 +97,11 @@ pub(super) fn missing(kind: Kind, rows: usize) -> Values {
 fn half(bytes: &FixedLenByteArray) -> Result<f32, ParquetError> {
     let bytes: [u8; 2] =
         bytes.data().try_into().map_err(|_| ParquetError::General("value is not of 2 bytes".to_owned()))?;
-    let bits = u16::from_le_bytes(bytes);
+    Ok(half_bits(u16::from_le_bytes(bytes)))
+}
+
+/// The value of the bits of a 16-bit float.
+pub(super) fn half_bits(bits: u16) -> f32 {
     let (exponent, fraction) = (u32::from(bits >> 10) & 0x1f, u32::from(bits & 0x3ff));
     let magnitude = match exponent {
         // 2⁻²⁴ is the smallest of all; the product is exact.
@@ -105,7 +109,7 @@ fn half(bytes: &FixedLenByteArray) -> Result<f32, ParquetError> {
         31 => f32::from_bits(0xff << 23 | fraction << 13),
         _ => f32::from_bits((exponent + 127 - 15) << 23 | fraction << 13),
     };
-    Ok(if bits >> 15 == 1 { -magnitude } else { magnitude })
+    if bits >> 15 == 1 { -magnitude } else { magnitude }
 }
 
 /// Values in order, which rows or elements have one unless all do, and where the list of each row begins.
@@ -234,6 +238,19 @@ impl Shape {
         let offsets = self.element.map(|_| self.offsets);
         ((!self.present.is_empty()).then_some(self.present), offsets)
     }
+}
+
+/// Values of rows of which some have one, in an array: 1 for each that has.
+pub(super) fn spread_array(array: Array, present: Option<Vec<u8>>) -> Values {
+    let Some(present) = present else { return array.into() };
+    let all = match &array {
+        Array::F32(values) => return Array::F32(spread(&present, values, f32::NAN)).into(),
+        Array::F64(values) => return Array::F64(spread(&present, values, f64::NAN)).into(),
+        Array::I32(values) => Array::I32(spread(&present, values, 0)),
+        Array::I64(values) => Array::I64(spread(&present, values, 0)),
+        Array::Bool(values) => Array::Bool(spread(&present, values, 0)),
+    };
+    Values { array: all, present: Some(present), offsets: None }
 }
 
 /// Puts the values where a row has one, and `missing` elsewhere.
@@ -369,7 +386,7 @@ mod tests {
 
     #[test]
     fn every_half_float_is_exact() {
-        let half = |bits: u16| half(&FixedLenByteArray::from(bits.to_le_bytes().to_vec())).unwrap();
+        let half = half_bits;
         for (bits, value) in [
             (0x0000, 0.0),
             (0x0001, 2f32.powi(-24)),

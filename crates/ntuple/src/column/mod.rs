@@ -4,21 +4,39 @@ mod arrow;
 mod cache;
 mod declared;
 mod decode;
+mod file;
 mod files;
 mod footer;
 mod guard;
 mod parquet;
+mod root;
 mod shape;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use cache::{CacheUse, ColumnCache};
-pub(crate) use parquet::FileColumn;
+pub use file::{DataFile, FileColumn};
 pub use parquet::{ParquetFile, fuzz_parquet};
+pub use root::{RNTuple, RootObject, choose, fuzz_rntuple, is_root, root_objects};
 pub use source::{FileSource, MemorySource, Source, changed};
 
+use base::{Failure, Result};
 use std::sync::Arc;
+
+/// Opens a Parquet file, or an RNTuple of a ROOT file: the one at path `tree`, or the only one.
+pub fn open(source: Arc<dyn Source>, tree: Option<&str>) -> Result<Arc<dyn DataFile>> {
+    if !is_root(&*source)? {
+        return Ok(Arc::new(ParquetFile::open(source)?));
+    }
+    let chosen = choose(source.name(), root_objects(&*source)?, tree)?;
+    if chosen.is_rntuple() {
+        return Ok(Arc::new(RNTuple::open(source, &chosen.path)?));
+    }
+    let (name, RootObject { path, class }) = (source.name(), chosen);
+    Err(Failure::unsupported(format!("{name}: {path:?} is a {class}; only RNTuples are read here"))
+        .hint("TTrees are read by the Python package, with uproot"))
+}
 
 /// How the values of one column are kept in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +97,22 @@ impl Array {
         }
     }
 
+    /// `count` zeros.
+    pub(crate) fn zeros(kind: Kind, count: usize) -> Self {
+        match kind {
+            Kind::F32 => Self::F32(vec![0.0; count]),
+            Kind::F64 => Self::F64(vec![0.0; count]),
+            Kind::I32 => Self::I32(vec![0; count]),
+            Kind::I64 => Self::I64(vec![0; count]),
+            Kind::Bool => Self::Bool(vec![0; count]),
+        }
+    }
+
+    /// Makes room for `more` values.
+    fn reserve(&mut self, more: usize) {
+        with_values!(self, values => values.reserve_exact(more));
+    }
+
     /// Which kind it is.
     pub(crate) fn kind(&self) -> Kind {
         match self {
@@ -137,7 +171,8 @@ impl Values {
     }
 
     /// Rows: lists if there are lists, values otherwise.
-    pub(crate) fn rows(&self) -> usize {
+    #[must_use]
+    pub fn rows(&self) -> usize {
         self.offsets.as_ref().map_or(self.array.len(), |offsets| offsets.len().saturating_sub(1))
     }
 
@@ -179,6 +214,11 @@ impl Kind {
             Self::I64 => "i8",
             Self::Bool => "?",
         }
+    }
+
+    /// Whether every value of `other` is one of this kind.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        self == other || matches!((self, other), (Self::F64, Self::F32) | (Self::I64, Self::I32))
     }
 
     /// The kind of that name.

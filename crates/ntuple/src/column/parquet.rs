@@ -1,9 +1,10 @@
 //! One Parquet file: its footer, its columns, and the bytes of a column chunk.
 
 use super::{
-    Kind, Source, Values, arrow,
+    DataFile, FileColumn, Kind, Source, Values, arrow,
     declared::{Declared, Storage},
     decode::{Levels, Window, decode, missing},
+    file::check_rows,
     footer::{UnreadableLeaves, obstacles},
     guard::guarded,
     shape::{Shape, shapes},
@@ -24,48 +25,16 @@ use std::{
 const FOOTER_BYTES_MAX: u64 = 512 << 20;
 /// Longest compressed column chunk.
 const CHUNK_BYTES_MAX: u64 = 2 << 30;
-/// Most rows of a row group: run-length encoding makes any number of values of a few bytes, so memory needs a bound.
-const ROW_GROUP_ROWS_MAX: usize = 1 << 26;
 
-/// A column as one file has it.
+/// Where the values of a column are.
 #[derive(Debug)]
-pub(crate) struct FileColumn {
-    pub(crate) name: String,
-    /// What the file declares it to be.
-    pub(crate) declared: Declared,
-    /// Whether the file declares that values can be missing. Statistics say nothing of it: they may be absent.
-    pub(crate) is_optional: bool,
+struct Leaf {
     /// Of a list: the least definition level of an entry with an element.
     element: Option<i16>,
     /// Index among the leaves of the schema.
-    leaf: usize,
+    index: usize,
     /// How it is decoded, or why it cannot be used.
     storage: Result<Storage, String>,
-}
-
-impl FileColumn {
-    /// How its values are kept, or why it cannot be used.
-    pub(crate) fn kind(&self) -> Result<Kind, &str> {
-        match &self.storage {
-            Ok(storage) => Ok(storage.kind()),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Whether it has a list of values for each entry.
-    pub(crate) fn is_list(&self) -> bool {
-        self.element.is_some()
-    }
-
-    /// What the file declares it to be, as error messages call it.
-    pub(crate) fn description(&self) -> String {
-        if self.is_list() { format!("list of {}", self.declared) } else { self.declared.to_string() }
-    }
-
-    /// Whether it says of itself that it has no values: it goes with every other.
-    pub(crate) fn is_all_missing(&self) -> bool {
-        self.storage == Ok(Storage::Null)
-    }
 }
 
 /// One Parquet file with its metadata.
@@ -74,13 +43,15 @@ pub struct ParquetFile {
     identity: Arc<str>,
     metadata: ParquetMetaData,
     columns: Vec<FileColumn>,
+    /// For each column.
+    leaves: Vec<Leaf>,
     /// Offsets of lists that are in use, by row group: columns of one collection share them. Held for a look only.
     offsets: Mutex<HashMap<usize, Vec<Weak<Vec<u32>>>>>,
 }
 
 impl std::fmt::Debug for ParquetFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ParquetFile").field("name", &self.name()).field("entries", &self.entries()).finish()
+        (self as &dyn DataFile).fmt(f)
     }
 }
 
@@ -103,106 +74,12 @@ impl ParquetFile {
                 .hint("compare the file with its checksum, or copy it again"));
         }
         let columns = guarded(&name, "schema", || Ok(survey(&metadata, &obstacles)))?;
+        let (columns, leaves) = columns.into_iter().unzip();
         for group in metadata.row_groups() {
-            if !usize::try_from(group.num_rows()).is_ok_and(|rows| rows <= ROW_GROUP_ROWS_MAX) {
-                return Err(Failure::unsupported(format!("{name}: row group of {} rows", group.num_rows()))
-                    .hint(format!("write row groups of at most {ROW_GROUP_ROWS_MAX} rows")));
-            }
+            check_rows(&name, group.num_rows().cast_unsigned())?;
         }
-        Ok(Self { identity: source.identity().into(), source, metadata, columns, offsets: Mutex::default() })
-    }
-
-    /// What error messages call the file.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.source.name()
-    }
-
-    /// Key of its columns in the cache.
-    pub(crate) fn identity(&self) -> &Arc<str> {
-        &self.identity
-    }
-
-    /// Equal on every host that sees the same content under its name.
-    #[must_use]
-    pub fn version(&self) -> String {
-        self.source.version()
-    }
-
-    /// Rows of the file.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        (0..self.row_groups()).map(|group| self.rows(group) as u64).sum()
-    }
-
-    /// Number of row groups.
-    #[must_use]
-    pub fn row_groups(&self) -> usize {
-        self.metadata.num_row_groups()
-    }
-
-    /// Rows of one row group.
-    #[must_use]
-    pub fn rows(&self, row_group: usize) -> usize {
-        // Checked at open.
-        self.metadata.row_group(row_group).num_rows() as usize
-    }
-
-    /// The columns as the file declares them, in its order.
-    pub(crate) fn columns(&self) -> &[FileColumn] {
-        &self.columns
-    }
-
-    /// Fails if the name of the file leads to other content than when it was opened.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.source.check()
-    }
-
-    /// Whether that waits for an answer from elsewhere.
-    pub(crate) fn is_remote(&self) -> bool {
-        self.source.is_remote()
-    }
-
-    /// The values of one column of one row group if no byte has to be read for them: all are missing.
-    pub(crate) fn read_nothing(&self, row_group: usize, column: usize, kind: Kind) -> Option<Values> {
-        self.columns[column].is_all_missing().then(|| missing(kind, self.rows(row_group)))
-    }
-
-    /// Decodes one column of one row group.
-    pub fn read(&self, row_group: usize, column: usize) -> Result<Values> {
-        let about = &self.columns[column];
-        let what = format!("row group {row_group}, column {:?}", about.name);
-        let storage = match &about.storage {
-            Ok(storage) => *storage,
-            Err(why) => return Err(Failure::unsupported(format!("{}: {what} {why}", self.name()))),
-        };
-        let rows = self.rows(row_group);
-        if let Some(values) = self.read_nothing(row_group, column, storage.kind()) {
-            return Ok(values);
-        }
-        let chunk = self.metadata.row_group(row_group).column(about.leaf);
-        let (start, length) = guarded(self.name(), &what, || Ok(chunk.byte_range()))?;
-        let inside = start.checked_add(length).is_some_and(|end| end <= self.source.len());
-        if !inside || length > CHUNK_BYTES_MAX {
-            return Err(Failure::corrupt(format!(
-                "{}: {what}: {length} bytes at {start} are not in the file",
-                self.name()
-            )));
-        }
-        let mut bytes = vec![0; length as usize];
-        self.source.read_at(start, &mut bytes)?;
-        let window = Window { start, bytes: bytes.into() };
-        let levels = Levels::new(rows, about.element, chunk);
-        let mut values = guarded(self.name(), &what, || decode(window, chunk, storage, levels))?;
-        if values.rows() != rows {
-            return Err(Failure::corrupt(format!(
-                "{}: {what}: {} values of {rows}",
-                self.name(),
-                values.rows()
-            )));
-        }
-        values.offsets = values.offsets.map(|offsets| self.shared(row_group, offsets));
-        Ok(values)
+        let identity = source.identity().into();
+        Ok(Self { identity, source, metadata, columns, leaves, offsets: Mutex::default() })
     }
 
     /// The same offsets as another column of the row group has, if one has them.
@@ -217,6 +94,81 @@ impl ParquetFile {
                 offsets
             }
         }
+    }
+}
+
+impl DataFile for ParquetFile {
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn identity(&self) -> &Arc<str> {
+        &self.identity
+    }
+
+    fn version(&self) -> String {
+        self.source.version()
+    }
+
+    fn row_groups(&self) -> usize {
+        self.metadata.num_row_groups()
+    }
+
+    fn rows(&self, row_group: usize) -> usize {
+        // Checked at open.
+        self.metadata.row_group(row_group).num_rows() as usize
+    }
+
+    fn columns(&self) -> &[FileColumn] {
+        &self.columns
+    }
+
+    fn check(&self) -> Result<()> {
+        self.source.check()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.source.is_remote()
+    }
+
+    fn read_nothing(&self, row_group: usize, column: usize, kind: Kind) -> Option<Values> {
+        self.columns[column].is_all_missing().then(|| missing(kind, self.rows(row_group)))
+    }
+
+    fn read(&self, row_group: usize, column: usize) -> Result<Values> {
+        let leaf = &self.leaves[column];
+        let what = format!("row group {row_group}, column {:?}", self.columns[column].name);
+        let storage = match &leaf.storage {
+            Ok(storage) => *storage,
+            Err(why) => return Err(Failure::unsupported(format!("{}: {what} {why}", self.name()))),
+        };
+        let rows = self.rows(row_group);
+        if let Some(values) = self.read_nothing(row_group, column, storage.kind()) {
+            return Ok(values);
+        }
+        let chunk = self.metadata.row_group(row_group).column(leaf.index);
+        let (start, length) = guarded(self.name(), &what, || Ok(chunk.byte_range()))?;
+        let inside = start.checked_add(length).is_some_and(|end| end <= self.source.len());
+        if !inside || length > CHUNK_BYTES_MAX {
+            return Err(Failure::corrupt(format!(
+                "{}: {what}: {length} bytes at {start} are not in the file",
+                self.name()
+            )));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.source.read_at(start, &mut bytes)?;
+        let window = Window { start, bytes: bytes.into() };
+        let levels = Levels::new(rows, leaf.element, chunk);
+        let mut values = guarded(self.name(), &what, || decode(window, chunk, storage, levels))?;
+        if values.rows() != rows {
+            return Err(Failure::corrupt(format!(
+                "{}: {what}: {} values of {rows}",
+                self.name(),
+                values.rows()
+            )));
+        }
+        values.offsets = values.offsets.map(|offsets| self.shared(row_group, offsets));
+        Ok(values)
     }
 }
 
@@ -257,7 +209,7 @@ fn blame(name: &str, obstacles: &UnreadableLeaves, failure: Failure) -> Failure 
 }
 
 /// Sorts the leaves of the schema into columns that can be used and those that cannot.
-fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<FileColumn> {
+fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<(FileColumn, Leaf)> {
     let remarks = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     let schema = remarks.filter(|remark| remark.key == arrow::KEY).find_map(|remark| remark.value.as_deref());
     let durations = schema.map(arrow::durations).unwrap_or_default();
@@ -285,7 +237,9 @@ fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<FileC
         };
         // An empty list misses nothing: what counts is whether its elements can be missing.
         let is_optional = leaf.max_def_level() > shape.element.unwrap_or(0);
-        FileColumn { name, declared, is_optional, element: shape.element, leaf: number, storage }
+        let kind = storage.clone().map(Storage::kind);
+        let about = FileColumn { name, declared, is_optional, is_list: shape.element.is_some(), kind };
+        (about, Leaf { element: shape.element, index: number, storage })
     };
     leaves.map(column).collect()
 }
