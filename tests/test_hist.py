@@ -89,6 +89,20 @@ def test_pictures(data: Path, tmp_path: Path) -> None:
     assert len(zlib.decompress(content[at + 4 : at + 4 + length])) == height * (1 + width // 4)
 
 
+def test_an_rntuple_of_several_is_chosen(data: Path) -> None:
+    file = next((Path(__file__).parents[1] / "crates/ntuple/testdata/rntuple").glob("*multiple-rntuples*.root"))
+    done = hist("--json", "hist", str(file), "g", "--tree", "B", "--range=0:100", cwd=data.parent)
+    assert done.returncode != 0, "a path that begins with a slash is one of the facility"
+    words = ["--json", "hist", f"file://{file}", "g", "--range=0:100"]
+    done = hist(*words, "--tree", "B", cwd=data)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["entries"] > 0
+    done = hist(*words, cwd=data)
+    assert done.returncode != 0
+    assert 'has 2 n-tuples: "A", "B"' in done.stderr
+    assert "--tree" in done.stderr
+
+
 def test_errors_say_what_is_wrong(data: Path) -> None:
     for words, text in [
         (["run0.parquet", "y"], 'unknown column "y" at 1'),

@@ -2,14 +2,16 @@
 
 use crate::{
     failure::OrRaise,
-    part::{self, ColumnOf, Description},
+    part::{self, ColumnOf, DefaultOf, Description, FileToOpen},
     results::{array_bytes, bins_bytes, sums_bytes},
     source, tree,
 };
-use base::Result;
-use ntuple::{Axis, ColumnCache, HistogramSpec, Plan, Progress, RowGroups, RunOptions};
+use base::{Failure, Result};
+use ntuple::{
+    Axis, ColumnCache, Defaults, HistogramSpec, OpenOptions, Plan, Progress, RowGroups, RunOptions,
+};
 use pyo3::{prelude::*, types::PyList};
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, path::PathBuf};
 
 /// Several files as one table.
 #[pyclass(frozen, module = "backplane._core")]
@@ -17,6 +19,8 @@ pub(crate) struct Chain {
     pub(crate) files: ntuple::Chain,
     /// Where the files are that have entries, in their order.
     places: Vec<String>,
+    /// Columns that are read as floats by request.
+    numbers: Vec<String>,
     user: String,
 }
 
@@ -104,39 +108,71 @@ fn watched<T: Send>(
 
 #[pymethods]
 impl Chain {
-    /// Opens local paths and `root://` URLs; `tree` says which n-tuple of ROOT files.
+    /// Opens local paths and `root://` URLs.
+    ///
+    /// `tree` says which n-tuple of ROOT files, `defaults` what columns are in files that lack them, and `numbers` which
+    /// columns of decimals and times are read as floats.
     #[new]
-    #[pyo3(signature = (places, user, tree=None))]
-    fn new(py: Python<'_>, places: Vec<String>, user: &str, tree: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (places, user, tree=None, defaults=Vec::new(), numbers=Vec::new()))]
+    fn new(
+        py: Python<'_>,
+        places: Vec<String>,
+        user: &str,
+        tree: Option<&str>,
+        defaults: Vec<(String, Option<DefaultOf>)>,
+        numbers: Vec<String>,
+    ) -> PyResult<Self> {
         let open = || {
-            let open_one = |place: &String| tree::open(source::open(place, user)?, tree);
+            let options = OpenOptions { tree, numbers: &numbers };
+            let open_one = |place: &String| tree::open(source::open(place, user)?, options);
             let files = places.iter().map(open_one).collect::<Result<Vec<_>>>()?;
-            let chain = ntuple::Chain::join(files.clone())?;
+            let default = |(name, value)| (name, DefaultOf::value(value));
+            let defaults: Defaults = defaults.into_iter().map(default).collect();
+            let chain = ntuple::Chain::join(files.clone(), &defaults)?;
+            if let Some(name) = numbers.iter().find(|name| !chain.schema().has(name)) {
+                return Err(Failure::invalid(format!("no file has a column {name:?}, which numbers names")));
+            }
             let places = part::places_of(&chain, &files, &places)?;
-            Ok(Self { files: chain, places, user: user.to_owned() })
+            Ok(Self { files: chain, places, numbers, user: user.to_owned() })
         };
         py.detach(open).or_raise(py)
     }
 
-    /// Opens some files of a chain that another process described: place and version of each, and columns.
+    /// The same entries with the columns of a friend beside theirs, whose names get a prefix.
+    fn befriend(&self, py: Python<'_>, friend: &Bound<'_, Self>, prefix: &str) -> PyResult<Self> {
+        let friend = friend.get();
+        let join = || {
+            if friend.numbers != self.numbers && !friend.numbers.is_empty() {
+                return Err(Failure::invalid("a friend has other columns that are numbers by request")
+                    .hint("name the same columns in numbers= of both n-tuples"));
+            }
+            let files = self.files.befriend(&friend.files, &friend.places, prefix)?;
+            let (places, numbers, user) = (self.places.clone(), self.numbers.clone(), self.user.clone());
+            Ok(Self { files, places, numbers, user })
+        };
+        py.detach(join).or_raise(py)
+    }
+
+    /// Opens some files of a chain that another process described: place, version and friends of each, and columns.
     #[staticmethod]
     fn part(
         py: Python<'_>,
-        files: Vec<(String, String)>,
+        files: Vec<FileToOpen>,
         columns: Vec<ColumnOf>,
         refused: Vec<(String, String)>,
+        numbers: Vec<String>,
         user: &str,
     ) -> PyResult<Self> {
         let open = || {
-            let chain = part::open(&files, columns, refused, user)?;
-            let places = files.into_iter().map(|(place, _)| place).collect();
-            Ok(Self { files: chain, places, user: user.to_owned() })
+            let places = files.iter().map(|(place, ..)| place.clone()).collect();
+            let chain = part::open(files, columns, refused, &numbers, user)?;
+            Ok(Self { files: chain, places, numbers, user: user.to_owned() })
         };
         py.detach(open).or_raise(py)
     }
 
-    /// What another process needs to open parts of this chain: place, version and rows of row groups of each file; columns;
-    /// columns that cannot be used.
+    /// What another process needs to open parts of this chain: place, version, rows of row groups and friends of each file;
+    /// columns; columns that cannot be used.
     fn describe(&self) -> Description {
         part::describe(&self.files, &self.places)
     }
@@ -145,6 +181,12 @@ impl Chain {
     fn packets(&self) -> Vec<(usize, usize, usize, usize)> {
         let packets = self.files.packets().into_iter();
         packets.map(|one| (one.packet, one.file, one.groups.start, one.groups.end)).collect()
+    }
+
+    /// Columns that are read as floats by request.
+    #[getter]
+    fn numbers(&self) -> Vec<String> {
+        self.numbers.clone()
     }
 
     /// On whose behalf files are read.
@@ -266,11 +308,34 @@ impl Chain {
     }
 }
 
-/// Capacity, bytes held, hits and misses of the column cache of this process.
+/// Capacity, bytes held, hits and misses of the column cache of this process, in memory and on disk.
 #[pyfunction]
-pub(crate) fn cache_use() -> (u64, u64, u64, u64) {
-    let now = ColumnCache::shared().use_now();
-    (now.capacity_bytes, now.held_bytes, now.hits, now.misses)
+pub(crate) fn cache_use() -> [u64; 8] {
+    let cache = ColumnCache::shared();
+    let (now, disk) = (cache.use_now(), cache.disk_use().unwrap_or_default());
+    [
+        now.capacity_bytes,
+        now.held_bytes,
+        now.hits,
+        now.misses,
+        disk.capacity_bytes,
+        disk.held_bytes,
+        disk.hits,
+        disk.misses,
+    ]
+}
+
+/// Keeps columns in a directory, too.
+#[pyfunction]
+#[pyo3(signature = (directory, capacity_bytes))]
+pub(crate) fn set_cache_directory(
+    py: Python<'_>,
+    directory: Option<PathBuf>,
+    capacity_bytes: u64,
+) -> PyResult<()> {
+    let set =
+        || ColumnCache::shared().set_directory(directory.as_deref().map(|place| (place, capacity_bytes)));
+    py.detach(set).or_raise(py)
 }
 
 /// Drops all cached columns.

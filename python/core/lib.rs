@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::chain::{Chain, cache_use, clear_cache, set_cache_capacity};
+    use super::chain::{Chain, cache_use, clear_cache, set_cache_capacity, set_cache_directory};
     #[pymodule_export]
     use super::file::RemoteFile;
     #[pymodule_export]

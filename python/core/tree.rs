@@ -5,7 +5,7 @@
 
 use base::{Failure, Result};
 use ntuple::{
-    Array, DataFile, FileColumn, Kind, RNTuple, Source, Values,
+    Array, DataFile, FileColumn, Kind, OpenOptions, RNTuple, Source, Values,
     column::{self, RootObject},
 };
 use pyo3::{
@@ -21,12 +21,12 @@ const ROWS_MAX: u64 = 1 << 26;
 /// Name, NumPy type or nothing, whether it has lists, and why it cannot be used.
 type ColumnOf = (String, Option<String>, bool, String);
 
-/// Opens a Parquet file, or an n-tuple of a ROOT file: the one at path `tree`, or the only one.
-pub(crate) fn open(source: Arc<dyn Source>, tree: Option<&str>) -> Result<Arc<dyn DataFile>> {
+/// Opens a Parquet file, or an n-tuple of a ROOT file.
+pub(crate) fn open(source: Arc<dyn Source>, options: OpenOptions<'_>) -> Result<Arc<dyn DataFile>> {
     if !column::is_root(&*source)? {
-        return column::open(source, None);
+        return column::open(source, options);
     }
-    let object = column::choose(source.name(), column::root_objects(&*source)?, tree)?;
+    let object = column::choose(source.name(), column::root_objects(&*source)?, options.tree)?;
     if object.is_rntuple() {
         return Ok(Arc::new(RNTuple::open(source, &object.path)?));
     }

@@ -6,7 +6,9 @@ mod pass;
 
 use crate::{
     Plan,
-    column::{self, ColumnCache, DataFile, Schema, Source, Values},
+    column::{
+        self, Befriended, ColumnCache, DataFile, Defaults, Friend, OpenOptions, Schema, Slice, Source, Values,
+    },
     fill::{Bins, Histogram},
 };
 use base::{Failure, Result};
@@ -29,8 +31,8 @@ pub struct Chain {
 #[derive(Debug)]
 struct OpenFile {
     file: Arc<dyn DataFile>,
-    /// Index in the file for each column of the schema.
-    columns: Vec<usize>,
+    /// Index in the file for each column of the schema; `None` if it lacks the column, which then has its default.
+    columns: Vec<Option<usize>>,
 }
 
 /// How far a pass is. Every entry counts once, when its row group is done.
@@ -98,12 +100,13 @@ impl Part {
 impl Chain {
     /// Opens Parquet files, or ROOT files with one RNTuple each, as [`Chain::join`] does.
     pub fn open(sources: Vec<Arc<dyn Source>>) -> Result<Self> {
-        Self::join(sources.into_iter().map(|source| column::open(source, None)).collect::<Result<_>>()?)
+        let open = |source| column::open(source, OpenOptions::default());
+        Self::join(sources.into_iter().map(open).collect::<Result<_>>()?, &Defaults::new())
     }
 
     /// Joins files whose columns must agree: the same names, with types that one column can hold without a change of value.
-    /// Files without entries add nothing, and change nothing.
-    pub fn join(mut files: Vec<Arc<dyn DataFile>>) -> Result<Self> {
+    /// Columns with a default need not be in every file. Files without entries add nothing, and change nothing.
+    pub fn join(mut files: Vec<Arc<dyn DataFile>>, defaults: &Defaults) -> Result<Self> {
         if files.is_empty() || files.len() > CHAIN_FILES_MAX {
             return Err(Failure::invalid(format!(
                 "chain of {} files; 1 to {CHAIN_FILES_MAX} are possible",
@@ -115,7 +118,7 @@ impl Chain {
         } else {
             files.truncate(1);
         }
-        let (schema, indices) = agree::agree(&files)?;
+        let (schema, indices) = agree::agree(&files, defaults)?;
         Ok(Self::new(files, schema, indices))
     }
 
@@ -125,7 +128,7 @@ impl Chain {
         Ok(Self::new(files, schema, indices))
     }
 
-    fn new(files: Vec<Arc<dyn DataFile>>, schema: Schema, indices: Vec<Vec<usize>>) -> Self {
+    fn new(files: Vec<Arc<dyn DataFile>>, schema: Schema, indices: Vec<agree::Indices>) -> Self {
         let entries = files.iter().map(|file| file.entries()).sum();
         let files =
             files.into_iter().zip(indices).map(|(file, columns)| OpenFile { file, columns }).collect();
@@ -135,6 +138,35 @@ impl Chain {
     /// The files that have entries, in their order.
     pub fn files(&self) -> impl Iterator<Item = &dyn DataFile> {
         self.files.iter().map(|open| &*open.file)
+    }
+
+    /// The same, to keep.
+    pub fn shared_files(&self) -> impl Iterator<Item = &Arc<dyn DataFile>> {
+        self.files.iter().map(|open| &open.file)
+    }
+
+    /// The same entries with the columns of a friend beside theirs, whose names get a prefix. `places` has for each of its
+    /// files where another process finds it.
+    pub fn befriend(&self, friend: &Self, places: &[String], prefix: &str) -> Result<Self> {
+        let entries: Vec<u64> = self.files().map(DataFile::entries).collect();
+        let placed: Vec<_> = friend.shared_files().cloned().zip(places.iter().cloned()).collect();
+        if placed.iter().any(|(file, _)| file.friends().is_some()) {
+            return Err(
+                Failure::invalid("a friend cannot have friends").hint("name them one after the other")
+            );
+        }
+        let add = |(file, slices): (&Arc<dyn DataFile>, Vec<Slice>)| {
+            let (main, known) = file.friends().unwrap_or((file, &[]));
+            let friend = Friend::new(slices, prefix, &friend.schema.columns)?;
+            let friends = known.iter().cloned().chain([friend]).collect();
+            Ok(Arc::new(Befriended::new(Arc::clone(main), friends)?) as Arc<dyn DataFile>)
+        };
+        let files = self.shared_files().zip(column::divide(&entries, &placed)?).map(add);
+        let mut schema = self.schema.clone();
+        schema.columns.extend(friend.schema.columns.iter().map(|column| column.with_prefix(prefix)));
+        let refused = friend.schema.refused.iter();
+        schema.refused.extend(refused.map(|(name, why)| (format!("{prefix}{name}"), why.clone())));
+        Self::of_files(files.collect::<Result<_>>()?, schema)
     }
 
     /// Its row groups with the packets that they belong to.

@@ -22,8 +22,8 @@ mod simd;
 
 pub use chain::{Chain, Node, Outcome, PACKET_ENTRIES, Part, Progress, RowGroups, RunOptions};
 pub use column::{
-    Array, CacheUse, Column, ColumnCache, DataFile, FileColumn, FileSource, Kind, MemorySource, ParquetFile,
-    RNTuple, Schema, Source, Values, changed,
+    Array, CacheUse, Column, ColumnCache, DataFile, DefaultValue, Defaults, DiskUse, FileColumn, FileSource,
+    Kind, MemorySource, OpenOptions, ParquetFile, RNTuple, Schema, Source, Values, changed,
 };
 pub use expr::Type;
 pub use fill::{Axis, Bins, Histogram};

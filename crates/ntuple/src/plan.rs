@@ -229,12 +229,13 @@ impl Plan {
 
     fn value(&mut self, text: &str, context: &str) -> Result<Value> {
         let checked = expr::parse(text).and_then(|expr| expr::check(&expr, &mut self.graph, &self.scope));
-        checked.map_err(|failure| failure.during(context))
+        checked.map_err(|failure| expr::point(text, failure).during(context))
     }
 
     fn number(&mut self, text: &str, context: &str) -> Result<Plain> {
         let value = self.value(text, context)?;
-        expr::number(value, &mut self.graph, &self.scope, 1).map_err(|failure| failure.during(context))
+        expr::number(value, &mut self.graph, &self.scope, 1)
+            .map_err(|failure| expr::point(text, failure).during(context))
     }
 
     /// A cut: false where its truth is not known.
@@ -252,6 +253,11 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::column::Column;
+
+    /// The first line of a message: the others show the place.
+    fn said<T: std::fmt::Debug>(result: Result<T>) -> String {
+        result.unwrap_err().what.lines().next().unwrap_or_default().to_owned()
+    }
 
     fn plan() -> Plan {
         let columns = [("px", Type::Float), ("py", Type::Float), ("n", Type::Int)];
@@ -277,14 +283,11 @@ mod tests {
     #[test]
     fn errors_say_which_part_is_wrong() {
         let mut plan = plan();
+        assert_eq!(said(plan.filter("1 + ptt")), "where: unknown column \"ptt\" at 5; columns are px, py, n");
+        assert_eq!(said(plan.filter("px")), "where: \"px\" is float, not bool");
+        assert_eq!(said(plan.array("tag")), "array: column \"tag\" at 1 is text");
         assert_eq!(
-            plan.filter("1 + ptt").unwrap_err().what,
-            "where: unknown column \"ptt\" at 5; columns are px, py, n"
-        );
-        assert_eq!(plan.filter("px").unwrap_err().what, "where: \"px\" is float, not bool");
-        assert_eq!(plan.array("tag").unwrap_err().what, "array: column \"tag\" at 1 is text");
-        assert_eq!(
-            plan.define("a", "a + 1").unwrap_err().what.split(';').next(),
+            said(plan.define("a", "a + 1")).split(';').next(),
             Some("define a: unknown column \"a\" at 1")
         );
         assert_eq!(plan.define("px", "1").unwrap_err().kind, base::ErrorKind::Exists);
@@ -328,7 +331,7 @@ mod tests {
 
     #[test]
     fn lists_that_do_not_belong_together_are_refused_by_name() {
-        let what = |text: &str| jets().type_of(text).unwrap_err().what;
+        let what = |text: &str| said(jets().type_of(text));
         assert_eq!(
             what("Jet_pt > Muon_pt"),
             "expression: `>` at 8 takes values of Jet together with values of Muon"
@@ -357,11 +360,11 @@ mod tests {
         plan.define("Jet_double", "2 * Jet.pt").unwrap();
         plan.define("Jet_sum", "sum(Jet.pt)").unwrap();
         assert_eq!(
-            plan.type_of("pairs(Jet).a.hard").unwrap_err().what,
+            said(plan.type_of("pairs(Jet).a.hard")),
             "expression: variable \"hard\" at 11 has values of a selection of Jet, not one for each element of Jet"
         );
         assert_eq!(
-            plan.type_of("Jet[Jet.pt > 3].muon").unwrap_err().what,
+            said(plan.type_of("Jet[Jet.pt > 3].muon")),
             "expression: variable \"muon\" at 16 has values of Muon, not one for each element of Jet"
         );
         for (text, ty) in [
@@ -381,7 +384,7 @@ mod tests {
         plan.define("c0", "concat(Jet, Muon)").unwrap();
         plan.define("c1", "concat(c0, c0, c0, c0)").unwrap();
         assert_eq!(
-            plan.define("c2", "concat(c1, Jet)").unwrap_err().what,
+            said(plan.define("c2", "concat(c1, Jet)")),
             "define c2: concat at 1 joins more than 8 lists"
         );
         plan.define("n0", "Jet[Muon.jet]").unwrap();
@@ -402,7 +405,7 @@ mod tests {
     fn a_cut_is_one_for_each_entry_and_a_result_has_one_domain() {
         let mut plan = jets();
         assert_eq!(
-            plan.filter("Jet_pt > 30").unwrap_err().what,
+            said(plan.filter("Jet_pt > 30")),
             "where: \"Jet_pt > 30\" is a list[bool], not one bool for each entry"
         );
         let mut fill = |variable: &str, cut: &str| {

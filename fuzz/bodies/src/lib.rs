@@ -39,6 +39,7 @@ targets! {
     "control" => wire::control::fuzz_control,
     "date" => wire::http::date::fuzz_date,
     "digest" => wire::http::digest::fuzz_digest,
+    "disk_column" => ntuple::column::fuzz_disk_column,
     "expect" => wire::xrd::fuzz_expectation,
     "expr" => ntuple::expr::fuzz_expr,
     "fences" => disk::object::live::fuzz_fences,

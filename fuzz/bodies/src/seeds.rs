@@ -13,6 +13,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "backup" => vec![backup()],
         "bundle" => vec![bundle()],
         "cell" => cells(),
+        "disk_column" => vec![disk_column()],
         "index" => vec![index(&[1]), index(&[9, 7, 9])],
         "label" => labels(),
         "ranges" => RANGES.iter().map(|text| [&10_000_u64.to_le_bytes(), text.as_bytes()].concat()).collect(),
@@ -33,6 +34,20 @@ fn index(objects: &[u64]) -> Vec<u8> {
         record
     };
     objects.iter().flat_map(record).collect()
+}
+
+/// A column of two lists, of which one value is missing (`ntuple::column::disk`), without its checksum.
+fn disk_column() -> Vec<u8> {
+    let mut out = b"bpcolumn".to_vec();
+    out.extend(1_u32.to_le_bytes());
+    out.extend([2, 3, 0, 0]);
+    out.extend([3_u64, 3].map(u64::to_le_bytes).as_flattened());
+    out.extend([0_u32, 0, 1].map(u32::to_le_bytes).as_flattened());
+    out.push(b'f');
+    out.extend([1_i32, -2, 3].map(i32::to_le_bytes).as_flattened());
+    out.extend([1, 0, 1]);
+    out.extend([0_u32, 2, 3].map(u32::to_le_bytes).as_flattened());
+    out
 }
 
 /// A backup with one table.

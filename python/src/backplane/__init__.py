@@ -12,7 +12,7 @@ Local files need no facility: see `ntuple`. Programs that read by fsspec, such a
 the facility under ``bp://``: see `backplane.fsspec`.
 """
 
-from ._cache import CacheUse, cache_use, clear_cache, set_cache_capacity
+from ._cache import CacheUse, cache_use, clear_cache, set_cache_capacity, set_cache_directory
 from ._errors import (
     BackplaneError,
     BusyError,
@@ -82,4 +82,5 @@ __all__ = [
     "connect",
     "ntuple",
     "set_cache_capacity",
+    "set_cache_directory",
 ]

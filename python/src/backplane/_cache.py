@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from . import _core
@@ -19,13 +20,19 @@ class CacheUse(NamedTuple):
     hits : int
         Columns of row groups that were found.
     misses : int
-        Columns of row groups that had to be decoded.
+        Columns of row groups that were not in memory.
+    disk_capacity_bytes, disk_held_bytes, disk_hits, disk_misses : int
+        The same of the directory that `set_cache_directory` named. What was not there either had to be decoded.
     """
 
     capacity_bytes: int
     held_bytes: int
     hits: int
     misses: int
+    disk_capacity_bytes: int = 0
+    disk_held_bytes: int = 0
+    disk_hits: int = 0
+    disk_misses: int = 0
 
 
 def cache_use() -> CacheUse:
@@ -55,6 +62,28 @@ def set_cache_capacity(capacity_bytes: int) -> None:
     _core.set_cache_capacity(capacity_bytes)
 
 
+def set_cache_directory(path: str | os.PathLike[str] | None, capacity_bytes: int = 32 << 30) -> None:
+    """Keep decoded columns in a directory of this host, too: for the next process, and when memory is short.
+
+    A column is found again as long as its file has the content from which it was decoded. The longest unused go first.
+    Several processes may use one directory; it can hold a sixteenth more for each of them.
+
+    Parameters
+    ----------
+    path : path or None
+        A directory in which only you may write; it is made if it is not there. `None` ends it, and leaves what is in
+        the directory.
+    capacity_bytes : int, optional
+        Most bytes it may hold; 32 GiB unless given.
+
+    Raises
+    ------
+    PermissionDeniedError
+        If others may write there.
+    """
+    _core.set_cache_directory(None if path is None else os.fspath(path), capacity_bytes)
+
+
 def clear_cache() -> None:
-    """Drop all cached columns."""
+    """Drop all cached columns from memory."""
     _core.clear_cache()

@@ -5,6 +5,10 @@ from typing import TypeAlias, final
 
 from typing_extensions import Buffer
 
+Default: TypeAlias = bool | int | float | None
+Column: TypeAlias = tuple[str, str, bool, bool, list[Default]]
+Friend: TypeAlias = tuple[str, list[Column], list[tuple[str, str, int, int]]]
+File: TypeAlias = tuple[str, str, list[int], list[Friend]]
 Axis: TypeAlias = tuple[int, float, float] | tuple[int, int] | list[float]
 Histogram: TypeAlias = tuple[Sequence[tuple[str, Axis]], str | None, str | None]
 
@@ -16,18 +20,27 @@ class SourceBytes:
 
 @final
 class Chain:
-    def __new__(cls, places: list[str], user: str, tree: str | None = None) -> Chain: ...
+    def __new__(
+        cls,
+        places: list[str],
+        user: str,
+        tree: str | None = None,
+        defaults: Sequence[tuple[str, Default]] = (),
+        numbers: Sequence[str] = (),
+    ) -> Chain: ...
+    def befriend(self, friend: Chain, prefix: str) -> Chain: ...
     @staticmethod
     def part(
-        files: Sequence[tuple[str, str]],
-        columns: Sequence[tuple[str, str, bool, bool]],
+        files: Sequence[tuple[str, str, list[Friend]]],
+        columns: Sequence[Column],
         refused: Sequence[tuple[str, str]],
+        numbers: Sequence[str],
         user: str,
     ) -> Chain: ...
-    def describe(
-        self,
-    ) -> tuple[list[tuple[str, str, list[int]]], list[tuple[str, str, bool, bool]], list[tuple[str, str]]]: ...
+    def describe(self) -> tuple[list[File], list[Column], list[tuple[str, str]]]: ...
     def packets(self) -> list[tuple[int, int, int, int]]: ...
+    @property
+    def numbers(self) -> list[str]: ...
     @property
     def user(self) -> str: ...
     @property
@@ -125,6 +138,7 @@ class RemoteNames:
     def chmod(self, path: str, mode: int) -> None: ...
     def checksum(self, path: str, kind: str | None = None) -> tuple[str, str]: ...
 
-def cache_use() -> tuple[int, int, int, int]: ...
+def cache_use() -> tuple[int, int, int, int, int, int, int, int]: ...
+def set_cache_directory(directory: str | None, capacity_bytes: int) -> None: ...
 def clear_cache() -> None: ...
 def set_cache_capacity(capacity_bytes: int) -> None: ...

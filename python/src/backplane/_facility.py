@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
-from . import _core
 from ._calls import AWAY_S, Away, News, check_absolute
 from ._control import Control, connect_socket
 from ._errors import (
@@ -25,7 +24,7 @@ from ._errors import (
 )
 from ._file import FacilityFile, Mode
 from ._jobs import JobVerbs
-from ._ntuple import NTuple
+from ._ntuple import NTuple, open_chain
 from ._staging import stage_futures
 from ._tables import Record, Table, record_html
 from ._transfers import TransferVerbs
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from ._executor import JobExecutor
+    from ._ntuple import Defaults
     from .analysis._jobs import FacilityCluster
     from .fsspec import FacilityFileSystem
 
@@ -442,6 +442,8 @@ class Facility(TransferVerbs, JobVerbs):
         places: str | Iterable[str],
         *,
         tree: str | None = None,
+        defaults: Defaults | None = None,
+        numbers: Iterable[str] = (),
         threads: int = 0,
         progress: WaitProgress = None,
     ) -> NTuple:
@@ -455,6 +457,8 @@ class Facility(TransferVerbs, JobVerbs):
             Absolute paths or patterns, as in `glob`.
         tree : str, optional
             Which RNTuple or TTree of ROOT files, by its path; needed if a file has several.
+        defaults, numbers
+            As in `backplane.ntuple`.
         threads : int, optional
             0 for one per processor.
         progress : bool or callable, optional
@@ -474,7 +478,8 @@ class Facility(TransferVerbs, JobVerbs):
         paths = list(self._named(places))
         if self._control is not None:
             bring_online(self._call, paths, progress)
-        return NTuple(_core.Chain(list(map(self._door, paths)), self.user, tree), threads=threads)
+        chain = open_chain(list(map(self._door, paths)), self.user, tree, defaults, numbers)
+        return NTuple(chain, threads=threads)
 
     def cluster(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import html
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Any, overload
 
 from . import _core
 from ._calls import whole_number
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Bins: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
     Range: TypeAlias = tuple[SupportsFloat, SupportsFloat]
     Ranges: TypeAlias = Range | Sequence[Range] | npt.NDArray[Any]
+    Defaults: TypeAlias = Mapping[str, bool | SupportsIndex | SupportsFloat | None]
     Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     Partial: TypeAlias = Callable[[list[Hist]], object] | None
     """Called several times a second with all histograms of the pass as far as they are filled."""
@@ -58,6 +59,8 @@ class HistRequest:
         Which entries; all if left out.
     weight : str, optional
         Weight of an entry.
+    sample : str, optional
+        Makes a profile: see `NTuple.profile`.
     """
 
     variable: Variable
@@ -66,6 +69,7 @@ class HistRequest:
     axis: Any = None
     where: str | None = None
     weight: str | None = None
+    sample: str | None = None
 
 
 class NTuple:
@@ -181,6 +185,37 @@ class NTuple:
         """
         return self.where(where)
 
+    def friend(self, other: NTuple, *, prefix: str = "") -> NTuple:
+        """Put the columns of another n-tuple beside those of this one, entry by entry.
+
+        Parameters
+        ----------
+        other : NTuple
+            Of as many entries in the same order, without cuts and variables; its files may be divided otherwise.
+        prefix : str, optional
+            What stands in front of the names of its columns; needed if both have columns of one name. Lists of one
+            collection belong together as in one file: `Jet_score` of a friend is a variable of each jet. With the
+            prefix ``"new"`` it is `newJet_score`, of the collection `newJet`.
+
+        Returns
+        -------
+        NTuple
+            Of the same entries.
+
+        Raises
+        ------
+        InvalidError
+            If the numbers of entries differ, or a column is in both.
+        """
+        if other._definitions or other._filters:
+            raise InvalidError(
+                "a friend has cuts or variables: its entries would not be those of the files",
+                "write it with snapshot(), or make its variables in the n-tuple that it is a friend of",
+            )
+        return NTuple(
+            self._chain.befriend(other._chain, prefix), self._definitions, self._filters, self._threads, self._engine
+        )
+
     def on(self, engine: Engine) -> NTuple:
         """Let a cluster compute the passes of this n-tuple.
 
@@ -285,22 +320,82 @@ class NTuple:
             In the order of the requests.
         """
         # What plots and fills is imported by those who fill only.
-        from ._axes import axes_of, core_axis, names_of
-        from ._results import as_hist
+        from .analysis._filling import Filling
 
-        requests = list(requests)
-        axes = [axes_of(request) for request in requests]
-        wanted: list[_core.Histogram] = [
-            (list(zip(names_of(request.variable), map(core_axis, own), strict=True)), request.where, request.weight)
-            for request, own in zip(requests, axes, strict=True)
-        ]
+        filling = Filling(self, list(requests))
+        show = None if partial is None else lambda bins: partial(filling.finish(bins))
+        return filling.finish(self._run(progress, show, histograms=filling.wanted).bins)
 
-        def finish(bins: Sequence[Any]) -> list[Hist]:
-            filled = zip(requests, axes, bins, strict=True)
-            return [as_hist(own, one, request.weight is not None) for request, own, one in filled]
+    def profile(
+        self,
+        variable: Variable,
+        sample: str,
+        *,
+        bins: Bins = 100,
+        range: Ranges | None = None,  # noqa: A002
+        axis: Any = None,
+        where: str | None = None,
+        weight: str | None = None,
+        progress: Progress = None,
+        partial: Partial = None,
+    ) -> Hist:
+        """Fill a profile: the mean of a sample, and how far it scatters, in bins of a variable.
 
-        show = None if partial is None else lambda bins: partial(finish(bins))
-        return finish(self._run(progress, show, histograms=wanted).bins)
+        Parameters
+        ----------
+        variable, bins, range, axis, where, weight, progress, partial
+            As in `hist`.
+        sample : str
+            An expression whose mean is taken.
+
+        Returns
+        -------
+        hist.Hist
+            With the storage `hist.storage.Mean`, or `hist.storage.WeightedMean` if there are weights. Means are made of
+            sums: far from 0 they scatter with the rounding of the sum of squares, as profiles of ROOT do.
+        """
+        request = HistRequest(variable, bins, range, axis, where, weight, sample)
+        return self.hists([request], progress=progress, partial=partial)[0]
+
+    def quantiles(
+        self,
+        variable: str,
+        q: SupportsFloat | Sequence[SupportsFloat] | npt.NDArray[Any],
+        *,
+        accuracy: float = 0.01,
+        where: str | None = None,
+        weight: str | None = None,
+        progress: Progress = None,
+    ) -> npt.NDArray[np.float64]:
+        """Give quantiles of a variable, to within a relative error.
+
+        Parameters
+        ----------
+        variable : str
+            An expression.
+        q : float or sequence of float
+            Which quantiles, from 0 to 1; 0.5 is the median.
+        accuracy : float, optional
+            Largest relative error, from 0.001 to 0.1. Memory goes with its inverse: some 2 MB for 0.01.
+        where, weight, progress
+            As in `hist`.
+
+        Returns
+        -------
+        numpy.ndarray
+            One for each of `q`; NaN if no entry passes. NaN and missing values do not count.
+        """
+        import numpy
+
+        from .analysis._quantiles import Sketch
+
+        wanted = numpy.atleast_1d(numpy.asarray(q, "f8"))
+        if not ((wanted >= 0) & (wanted <= 1)).all():
+            raise InvalidError(f"quantiles {q!r} are not between 0 and 1")
+        # Errors are about what was typed.
+        self._chain.check(self._definitions, (), [one for one in (variable, where) if one is not None])
+        sketch = Sketch(variable, float(accuracy), where, weight)
+        return sketch.quantiles(self._run(progress, histograms=sketch.wanted).bins, wanted)
 
     def book(
         self,
@@ -435,8 +530,46 @@ class NTuple:
 
         return as_table(self.to_numpy(columns, progress=progress))
 
-    def _named(self, columns: Iterable[str] | None) -> dict[str, str]:
+    def snapshot(
+        self,
+        place: str | os.PathLike[str] | IO[bytes],
+        columns: Iterable[str] | Mapping[str, str] | None = None,
+        *,
+        compression: str = "zstd",
+        progress: Progress = None,
+    ) -> int:
+        """Write all entries that pass the cuts as a Parquet file.
+
+        Entries keep their order, and columns the type they are stored in. Some 262,144 entries are in memory at a time,
+        or one row group if that is larger. It is written by this process, not by the workers of a cluster.
+
+        Parameters
+        ----------
+        place : path or binary file
+            A path of this host: the file has its name once all of it is on disk, and replaces what is there. Or a file
+            that is open for writing, such as ``facility.open("/data/skim.parquet", "wb")``.
+        columns : iterable of str, or dict, optional
+            Columns, variables or expressions, or expressions by the names they are written under; all columns and
+            variables if left out.
+        compression : {"zstd", "snappy", "lz4", "gzip", "brotli", "none"}
+            Codec.
+        progress : bool or callable, optional
+            As in `hist`.
+
+        Returns
+        -------
+        int
+            Entries written.
+        """
+        from .analysis._snapshot import write
+
+        selection = (self._definitions, self._filters, self._named(columns))
+        return write(self._chain, selection, self._threads, place, compression, callback(progress))
+
+    def _named(self, columns: Iterable[str] | Mapping[str, str] | None) -> dict[str, str]:
         """Give each of these its expression; all columns and variables if none are named."""
+        if isinstance(columns, Mapping):
+            return dict(columns)
         known = self.columns
         wanted = known if columns is None else [columns] if isinstance(columns, str) else columns
         return {name: _quoted(name) if name in known else name for name in wanted}
@@ -488,7 +621,14 @@ class NTuple:
         return NTuple(self._chain, definitions, filters, self._threads, self._engine, self._pending)
 
 
-def ntuple(places: Places, *, tree: str | None = None, threads: int = 0) -> NTuple:
+def ntuple(
+    places: Places,
+    *,
+    tree: str | None = None,
+    defaults: Defaults | None = None,
+    numbers: Iterable[str] = (),
+    threads: int = 0,
+) -> NTuple:
     """Open Parquet or ROOT files of this host, or ``root://`` URLs, as one n-tuple.
 
     Parameters
@@ -498,6 +638,12 @@ def ntuple(places: Places, *, tree: str | None = None, threads: int = 0) -> NTup
         itself.
     tree : str, optional
         Which RNTuple or TTree of ROOT files, by its path; needed if a file has several.
+    defaults : dict, optional
+        What columns are in files that lack them: a number or truth value, or `None` for missing values. In a column of
+        lists it is that of every element; the lists are empty if the file has no other column of the collection.
+    numbers : iterable of str, optional
+        Columns of decimals, dates, times, time stamps and durations that are read as floats, times in seconds since
+        1970 or midnight. Then files may have them in different units. A float holds a microsecond of today.
     threads : int, optional
         0 for one per processor.
 
@@ -519,7 +665,40 @@ def ntuple(places: Places, *, tree: str | None = None, threads: int = 0) -> NTup
     CorruptError
         If a file is damaged. Later, if a page does not match its checksum.
     """
-    return NTuple(_core.Chain(_expand(places), this_user(), tree), threads=threads)
+    return NTuple(open_chain(_expand(places), this_user(), tree, defaults, numbers), threads=threads)
+
+
+def open_chain(
+    places: list[str], user: str, tree: str | None, defaults: Defaults | None, numbers: Iterable[str]
+) -> _core.Chain:
+    """Open files for the kernels.
+
+    Parameters
+    ----------
+    places : list of str
+        Paths and URLs.
+    user : str
+        On whose behalf.
+    tree, defaults, numbers
+        As in `ntuple`.
+
+    Returns
+    -------
+    _core.Chain
+        All files as one.
+    """
+    given = [(name, _plain(name, value)) for name, value in (defaults or {}).items()]
+    return _core.Chain(places, user, tree, given, [numbers] if isinstance(numbers, str) else list(numbers))
+
+
+def _plain(name: str, value: Any) -> bool | int | float | None:
+    """Give a default the type that the kernels know; NumPy has others of its own."""
+    value = value.item() if hasattr(value, "item") else value
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    raise InvalidError(f"default {value!r} of column {name!r} is no number of 64 bits, truth value or None")
 
 
 def _expand(places: Places) -> list[str]:

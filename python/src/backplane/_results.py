@@ -83,7 +83,7 @@ def as_hist(axes: Sequence[Any], bins: npt.NDArray[Any] | None, is_weighted: boo
     axes : sequence of hist axes
         Its axes.
     bins : numpy.ndarray, optional
-        As `as_bins` gives them; an empty histogram if left out.
+        Counts, or pairs of sums of weights and of their squares, by axis; an empty histogram if left out.
     is_weighted : bool
         Whether it has weights.
 
@@ -95,14 +95,54 @@ def as_hist(axes: Sequence[Any], bins: npt.NDArray[Any] | None, is_weighted: boo
     import hist
     import hist.storage
 
-    shape = tuple(axis.extent for axis in axes)
     storage = hist.storage.Weight() if is_weighted else hist.storage.Int64()
     filled: hist.Hist[Any] = hist.Hist(*axes, storage=storage)
     if bins is None:
         return filled
     view: Any = filled.view(flow=True)
     if is_weighted:
-        view["value"], view["variance"] = bins[:, 0].reshape(shape), bins[:, 1].reshape(shape)
+        view["value"], view["variance"] = bins[..., 0], bins[..., 1]
     else:
-        view[...] = bins.reshape(shape)
+        view[...] = bins
+    return filled
+
+
+def as_profile(axes: Sequence[Any], sums: Sequence[npt.NDArray[Any]] | None, is_weighted: bool) -> hist.Hist[Any]:
+    """Make a profile: the mean of a sample, and how far it scatters, in each bin.
+
+    Parameters
+    ----------
+    axes : sequence of hist axes
+        Its axes.
+    sums : sequence of numpy.ndarray, optional
+        By axis: counts, and pairs of sums of the sample and of its squares. With weights: pairs of sums of weights and
+        of their squares, sums of the weighted sample, and of its weighted squares. An empty profile if left out.
+    is_weighted : bool
+        Whether it has weights.
+
+    Returns
+    -------
+    hist.Hist
+        With the storage `hist.storage.Mean`, or `hist.storage.WeightedMean`.
+    """
+    import hist
+    import hist.storage
+
+    storage = hist.storage.WeightedMean() if is_weighted else hist.storage.Mean()
+    filled: hist.Hist[Any] = hist.Hist(*axes, storage=storage)
+    if sums is None:
+        return filled
+    view: Any = filled.view(flow=True)
+    if is_weighted:
+        total, first, second = sums[0][..., 0], sums[1][..., 0], sums[2][..., 0]
+        view["sum_of_weights"], view["sum_of_weights_squared"] = total, sums[0][..., 1]
+        scatter = "_sum_of_weighted_deltas_squared"
+    else:
+        total, first, second = sums[0].astype("f8"), sums[1][..., 0], sums[1][..., 1]
+        view["count"] = total
+        scatter = "_sum_of_deltas_squared"
+    mean = np.divide(first, total, out=np.zeros_like(first), where=total != 0)
+    view["value"] = mean
+    # Rounding may make it less than nothing where all values are equal.
+    view[scatter] = np.maximum(second - mean * first, 0)
     return filled

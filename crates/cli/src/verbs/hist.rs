@@ -10,8 +10,8 @@ use base::{Failure, FilePath, Result};
 use clap::ValueHint;
 use client::xrd::{PinnedFile, XrdUrl};
 use ntuple::{
-    Array, Axis, Bins, Chain, FileSource, Histogram, HistogramSpec, Plan, Progress, RunOptions, Source,
-    changed,
+    Array, Axis, Bins, Chain, Defaults, FileSource, Histogram, HistogramSpec, OpenOptions, Plan, Progress,
+    RunOptions, Source, changed, column,
 };
 use serde::Serialize;
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
@@ -27,13 +27,16 @@ const BINS_TERMINAL: usize = 25;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A file is a path in the facility, which begins with a slash and may have wildcards; \
-    a root:// URL; or, without a slash in front (x.parquet, ./x.parquet), a Parquet file of this host.\n\n\
+    a root:// URL; or, without a slash in front (x.parquet, ./x.parquet), a file of this host.\n\n\
     EXPR and CUT are written as in Python: 'sqrt(px**2 + py**2)', 'abs(eta) < 2.4 and n > 1'."
 )]
 pub(crate) struct Args {
-    /// Parquet files, then the expression that is filled
+    /// Parquet or ROOT files, then the expression that is filled
     #[arg(required = true, num_args = 2.., value_names = ["FILE", "EXPR"], value_hint = ValueHint::AnyPath)]
     words: Vec<String>,
+    /// RNTuple of ROOT files, by its path [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    tree: Option<String>,
     /// Fill only entries for which this holds
     #[arg(long = "where", value_name = "CUT")]
     cut: Option<String>,
@@ -74,7 +77,9 @@ struct Reply<'a> {
 
 pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
     let expr = args.words.pop().unwrap_or_default();
-    let chain = Chain::open(sources(&args.words, context)?)?;
+    let options = OpenOptions { tree: args.tree.as_deref(), ..OpenOptions::default() };
+    let files = sources(&args.words, context)?.into_iter().map(|source| column::open(source, options));
+    let chain = Chain::join(files.collect::<Result<_>>()?, &Defaults::new())?;
     let has_picture = args.png.is_some() || args.svg.is_some();
     let bins = args.bins.unwrap_or(if has_picture { BINS_PICTURE } else { BINS_TERMINAL });
     let (low, high) = match args.range {

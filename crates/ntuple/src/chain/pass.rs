@@ -3,7 +3,7 @@
 use super::{Chain, Part, Progress, RunOptions, Sums, THREADS_MAX, packets};
 use crate::{
     Plan,
-    column::{ColumnCache, Values},
+    column::{Column, ColumnCache, Kind, Values},
     eval::{Compiled, Partial, Worker},
     fill::Histogram,
 };
@@ -247,15 +247,48 @@ impl Run<'_> {
             if self.is_cancelled.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let (own, kind) = (open.columns[*column], self.chain.schema.columns[*column].kind);
-            let decode = || open.file.read(task.row_group, own);
-            arrays[*column] = Some(match open.file.read_nothing(task.row_group, own, kind) {
-                Some(nothing) => Arc::new(nothing),
-                None => self.cache.get(open.file.identity(), task.row_group, own, decode)?,
+            arrays[*column] = Some(match open.columns[*column] {
+                Some(own) => self.column(task, own, self.chain.schema.columns[*column].kind)?,
+                None => Arc::new(self.default(task, *column)?),
             });
         }
         self.check_lists(task, &arrays)?;
         Ok(Some(arrays))
+    }
+
+    /// The column `own` of the file of `task`.
+    fn column(&self, task: Task, own: usize, kind: Kind) -> Result<Arc<Values>> {
+        let file = &self.chain.files[task.file].file;
+        let decode = || file.read(task.row_group, own);
+        match file.read_nothing(task.row_group, own, kind) {
+            Some(nothing) => Ok(Arc::new(nothing)),
+            None => {
+                let (identity, number) = file.cache_key(own);
+                self.cache.get(identity, task.row_group, number, decode)
+            }
+        }
+    }
+
+    /// What a column is in a file that lacks it. Its lists are as long as those of its collection, and empty if the file
+    /// has none of them.
+    fn default(&self, task: Task, column: usize) -> Result<Values> {
+        let Column { name, kind, default, collection, .. } = &self.chain.schema.columns[column];
+        let Some(default) = default else {
+            return Err(Failure::internal(format!("column {name:?} has no default")));
+        };
+        let Some(collection) = collection else { return Ok(default.repeat(*kind, task.rows)) };
+        let of_file = &self.chain.files[task.file].columns;
+        let beside = self.chain.schema.columns.iter().zip(of_file).find_map(|(other, own)| {
+            let own = (*own)?;
+            (other.collection.as_ref() == Some(collection)).then_some((own, other.kind))
+        });
+        let offsets = match beside {
+            Some((own, kind)) => self.column(task, own, kind)?.offsets.clone(),
+            None => None,
+        };
+        let offsets = offsets.unwrap_or_else(|| Arc::new(vec![0; task.rows + 1]));
+        let elements = offsets.last().map_or(0, |end| *end as usize);
+        Ok(Values { offsets: Some(offsets), ..default.repeat(*kind, elements) })
     }
 
     /// Lists of one collection must have the same lengths: their elements belong together.

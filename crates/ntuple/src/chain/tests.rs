@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     Type,
     column::{
-        Array, Kind,
+        Array, DefaultValue, Kind,
         testing::{Data, Layout, source, write},
     },
     fill::{Axis, Bins},
@@ -119,7 +119,7 @@ fn parts_of_a_chain_give_what_the_whole_gives() {
 fn some_files_are_read_as_those_of_the_chain() {
     let files = |second: &str| [file("a", 900, 1, "required int32"), file("b", 900, 2, second)];
     let chain = Chain::open(files("optional int32").into()).unwrap();
-    let open = |source| column::open(source, None).unwrap();
+    let open = |source| column::open(source, OpenOptions::default()).unwrap();
     let second = open(files("optional int32")[1].clone());
     let part = Chain::of_files(vec![second], chain.schema().clone()).unwrap();
     assert_eq!((part.schema(), part.entries()), (chain.schema(), 900));
@@ -163,7 +163,10 @@ fn progress_counts_every_entry_once() {
 fn files_that_disagree_are_named() {
     let open = |second| Chain::open(vec![file("a", 10, 1, "required int32"), second]).unwrap_err().what;
     let only_x = [("x", "required float", Data::F32(vec![Some(1.0)]))];
-    assert_eq!(open(source("b", write(&only_x, &Layout::default()))), "b: no column \"w\", which a has");
+    assert_eq!(
+        open(source("b", write(&only_x, &Layout::default()))),
+        "b: no columns \"w\", \"n\", which a has"
+    );
     let float_n = [
         ("x", "required float", Data::F32(vec![Some(1.0)])),
         ("w", "required double", Data::F64(vec![Some(1.0)])),
@@ -181,6 +184,64 @@ fn files_that_disagree_are_named() {
     ];
     assert_eq!(open(source("b", write(&extra, &Layout::default()))), "b: column \"z\" is not in a");
     assert!(Chain::open(vec![]).is_err());
+    let without_n = &extra[..2];
+    assert_eq!(open(source("b", write(without_n, &Layout::default()))), "b: no column \"n\", which a has");
+}
+
+#[test]
+fn a_column_that_a_file_lacks_has_its_default() {
+    let files = |names: &[&str]| {
+        let file = |name: &&str| {
+            let column = |name| (name, "required int32", Data::I32(vec![Some(1), Some(2)]));
+            let columns: Vec<_> = name.split('+').map(column).collect();
+            column::open(source(name, write(&columns, &Layout::default())), OpenOptions::default()).unwrap()
+        };
+        names.iter().map(file).collect::<Vec<_>>()
+    };
+    let join = |names: &[&str], defaults: &[(&str, DefaultValue)]| {
+        let defaults = defaults.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Chain::join(files(names), &defaults)
+    };
+    let (seven, missing) = (DefaultValue::Int(7), DefaultValue::Missing);
+    for names in [["x+n", "x"], ["x", "x+n"]] {
+        let chain = join(&names, &[("n", seven)]).unwrap();
+        let mut expected = vec![1, 2, 7, 7];
+        expected.rotate_left(if names[0] == "x" { 2 } else { 0 });
+        assert_eq!(arrays(&chain, &["n"], None), [Values::from(Array::I32(expected))]);
+        let again = Chain::of_files(files(&names), chain.schema().clone()).unwrap();
+        assert_eq!(arrays(&again, &["n"], None), arrays(&chain, &["n"], None));
+        let chain = join(&names, &[("n", missing)]).unwrap();
+        assert!(chain.schema().columns.iter().any(|column| column.name == "n" && column.is_optional));
+        assert_eq!(arrays(&chain, &["n"], Some("n > 0"))[0].array.len(), 2);
+        let wide = join(&names, &[("n", DefaultValue::Int(BIG))]).unwrap();
+        assert_eq!(arrays(&wide, &["n"], Some("n > 2")), [Values::from(Array::I64(vec![BIG; 2]))]);
+        let failure = join(&names, &[("n", DefaultValue::Float(0.5))]).unwrap_err();
+        assert_eq!(failure.what, "default 0.5 of column \"n\", which is int");
+    }
+    let failure = join(&["x", "x"], &[("m", seven)]).unwrap_err();
+    assert_eq!(failure.what, "no file has a column \"m\", for which there is a default");
+    assert_eq!(join(&["x+n", "x+n"], &[("n", seven)]).unwrap().schema().columns[1].default, None);
+}
+
+#[test]
+fn times_are_numbers_by_request() {
+    let numbers = ["x".to_owned()];
+    let open = |declaration, data: Data| {
+        let bytes = write(&[("x", declaration, data)], &Layout::default());
+        let options = OpenOptions { numbers: &numbers, ..OpenOptions::default() };
+        column::open(source(declaration, bytes), options).unwrap()
+    };
+    let files = vec![
+        open("required int64 x (TIMESTAMP(MILLIS,true))", ints(&[1_500])),
+        open("optional int64 x (TIMESTAMP(NANOS,false))", Data::I64(vec![Some(2_250_000_000), None])),
+        open("required int32 x (DATE)", Data::I32(vec![Some(-1)])),
+        open("required int32 x (DECIMAL(9,2))", Data::I32(vec![Some(-12_345)])),
+        open("required int64 x (DECIMAL(18,18))", ints(&[1])),
+        open("required float", Data::F32(vec![Some(0.5)])),
+    ];
+    let chain = Chain::join(files, &Defaults::new()).unwrap();
+    let found = arrays(&chain, &["x"], Some("x == x"));
+    assert_eq!(found, [Values::from(Array::F64(vec![1.5, 2.25, -86_400.0, -123.45, 1e-18, 0.5]))]);
 }
 
 /// A chain of files of one column, `x`, each by its declaration and values.

@@ -1,17 +1,20 @@
 //! Decoded columns, kept for the next pass: decoding costs many times the fill.
 
-use super::Values;
+use super::{
+    Values,
+    disk::{DiskTier, DiskUse, Key},
+};
 use base::Result;
 use std::{
     collections::{BTreeMap, HashMap},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 /// Most bytes that the shared cache holds unless told otherwise; less on a host with less than four times as much.
 const CAPACITY_BYTES_MAX: u64 = 2 << 30;
-
-/// File identity, row group, column.
-type Key = (Arc<str>, u32, u32);
+/// How identities of files in memory begin.
+pub(super) const MEMORY: &str = "memory:";
 
 struct Entry {
     values: Arc<Values>,
@@ -46,6 +49,8 @@ pub struct CacheUse {
 pub struct ColumnCache {
     /// Held for a look-up only, never while decoding.
     inner: Mutex<Inner>,
+    /// Where columns are kept that memory does not hold. Held for a look only.
+    disk: Mutex<Option<Arc<DiskTier>>>,
 }
 
 impl ColumnCache {
@@ -53,7 +58,7 @@ impl ColumnCache {
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
         let use_now = CacheUse { capacity_bytes, ..CacheUse::default() };
-        Self { inner: Mutex::new(Inner { use_now, ..Inner::default() }) }
+        Self { inner: Mutex::new(Inner { use_now, ..Inner::default() }), disk: Mutex::default() }
     }
 
     /// The cache of this process: 2 GiB, or a quarter of the memory if that is less.
@@ -76,9 +81,25 @@ impl ColumnCache {
         self.lock().shrink_to(0);
     }
 
-    /// What it holds.
+    /// What it holds in memory.
     pub fn use_now(&self) -> CacheUse {
         self.lock().use_now
+    }
+
+    /// Keeps columns in a directory, too, as many as fit into `capacity_bytes`; `None` ends that, and leaves them there.
+    pub fn set_directory(&self, directory: Option<(&Path, u64)>) -> Result<()> {
+        let tier = directory.map(|(directory, capacity)| DiskTier::open(directory, capacity)).transpose()?;
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = tier.map(Arc::new);
+        Ok(())
+    }
+
+    /// What it holds on disk, if it has a directory.
+    pub fn disk_use(&self) -> Option<DiskUse> {
+        self.disk().map(|disk| disk.use_now())
+    }
+
+    fn disk(&self) -> Option<Arc<DiskTier>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The column `column` of `row_group` of the file `identity`, decoded by `decode` if it is not here.
@@ -93,8 +114,15 @@ impl ColumnCache {
         if let Some(values) = self.lock().find(&key) {
             return Ok(values);
         }
+        // What is in memory has a name that another process may give to other bytes.
+        let disk = self.disk().filter(|_| !identity.contains(MEMORY));
+        let found = disk.as_ref().and_then(|disk| disk.get(&key));
+        let is_new = found.is_none();
         // Two threads may decode the same column at once; waiting for each other would cost more than it saves.
-        let values = Arc::new(decode()?);
+        let values = Arc::new(found.map_or_else(decode, Ok)?);
+        if let Some(disk) = disk.filter(|_| is_new) {
+            disk.put(&key, &values);
+        }
         self.lock().insert(key, &values);
         Ok(values)
     }
@@ -175,6 +203,26 @@ mod tests {
         assert_eq!(cache.use_now(), CacheUse { capacity_bytes: 1000, held_bytes: 800, hits: 1, misses: 3 });
         cache.get(&file, 0, 0, || panic!("0 is here")).unwrap();
         assert!(cache.get(&file, 0, 1, || Err(base::Failure::internal("decoded again"))).is_err());
+    }
+
+    #[test]
+    fn what_memory_does_not_hold_is_found_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ColumnCache::new(0);
+        cache.set_directory(Some((folder.path(), 1 << 20))).unwrap();
+        let (file, memory): (Arc<str>, Arc<str>) = ("file:1:2".into(), "memory:f".into());
+        cache.get(&file, 0, 1, || floats(100)).unwrap();
+        cache.get(&memory, 0, 1, || floats(100)).unwrap();
+        let other = ColumnCache::new(1000);
+        other.set_directory(Some((folder.path(), 1 << 20))).unwrap();
+        assert_eq!(other.get(&file, 0, 1, || panic!("it is on disk")).unwrap().array.len(), 100);
+        other.get(&file, 0, 1, || panic!("it is in memory")).unwrap();
+        assert!(other.get(&memory, 0, 1, || Err(base::Failure::internal("decoded again"))).is_err());
+        assert!(other.get(&file, 0, 2, || Err(base::Failure::internal("decoded again"))).is_err());
+        let DiskUse { hits, misses, .. } = other.disk_use().unwrap();
+        assert_eq!((hits, misses, other.use_now().hits), (1, 1, 1));
+        other.set_directory(None).unwrap();
+        assert_eq!(other.disk_use(), None);
     }
 
     #[test]

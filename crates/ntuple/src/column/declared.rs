@@ -16,6 +16,18 @@ pub(crate) enum Unit {
     Ns,
 }
 
+impl Unit {
+    /// How many of them a second has.
+    fn steps(self) -> u32 {
+        match self {
+            Self::S => 1,
+            Self::Ms => 1_000,
+            Self::Us => 1_000_000,
+            Self::Ns => 1_000_000_000,
+        }
+    }
+}
+
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -54,6 +66,10 @@ pub(crate) enum Declared {
     Timestamp(Unit, bool),
     /// Length of time.
     Duration(Unit),
+    /// Decimals of so many digits, so many of them behind the point.
+    Decimal { precision: i64, scale: i64 },
+    /// Time of 96 bits, as written before there were timestamps of 64.
+    Int96,
     /// Nothing but missing values.
     Null,
     /// What kernels cannot use: its name, and why.
@@ -71,6 +87,8 @@ impl fmt::Display for Declared {
             Self::Time(unit, is_utc) => write!(f, "time[{unit}{}]", zone(*is_utc)),
             Self::Timestamp(unit, is_utc) => write!(f, "timestamp[{unit}{}]", zone(*is_utc)),
             Self::Duration(unit) => write!(f, "duration[{unit}]"),
+            Self::Decimal { precision, scale } => write!(f, "decimal({precision}, {scale})"),
+            Self::Int96 => f.write_str("a 96-bit timestamp"),
             Self::Null => f.write_str("null"),
             Self::Other(name, _) => f.write_str(name),
         }
@@ -91,6 +109,12 @@ pub(super) enum Storage {
     /// Unsigned 64-bit, kept as signed; larger values are refused.
     U64,
     Bool,
+    /// Decimals with so many digits behind the point, kept as 64-bit floats.
+    Decimal(u32),
+    /// Times, kept as 64-bit floats: how many seconds a step has, and how many steps a second.
+    Seconds(u32, u32),
+    /// Days and nanoseconds, kept as seconds in 64-bit floats.
+    Int96,
     /// Nothing is stored that would have to be read.
     Null,
 }
@@ -100,10 +124,29 @@ impl Storage {
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::F16 | Self::F32 => Kind::F32,
-            Self::F64 => Kind::F64,
+            Self::F64 | Self::Decimal(_) | Self::Seconds(..) | Self::Int96 => Kind::F64,
             Self::I32 => Kind::I32,
             Self::I64 | Self::U32 | Self::U64 => Kind::I64,
             Self::Bool | Self::Null => Kind::Bool,
+        }
+    }
+
+    pub(super) fn is_decimal(self) -> bool {
+        matches!(self, Self::Decimal(_))
+    }
+
+    /// The float that a stored whole number stands for.
+    pub(super) fn float(self, value: i128) -> f64 {
+        // Whole numbers and powers of ten up to these are exact as floats, and so is the quotient but for its one rounding.
+        const INT_MAX: u128 = 1 << 53;
+        const POWER_MAX: u32 = 22;
+        match self {
+            Self::Decimal(scale) if value.unsigned_abs() <= INT_MAX && scale <= POWER_MAX => {
+                value as f64 / 10f64.powi(scale as i32)
+            }
+            Self::Decimal(scale) => format!("{value}e-{scale}").parse().unwrap_or(f64::NAN),
+            Self::Seconds(length, steps) => value as f64 * f64::from(length) / f64::from(steps),
+            _ => value as f64,
         }
     }
 }
@@ -124,6 +167,8 @@ impl Declared {
         const MISFIT: &str = "is stored as what its type does not allow";
         match (self, physical) {
             (Self::Other(_, why), _) => Err(why),
+            (Self::Decimal { .. }, _) => Err("is decimal; numbers=[…] reads it as a float"),
+            (Self::Int96, _) => Err("is an old 96-bit timestamp; numbers=[…] reads it as seconds"),
             (Self::Null, _) => Ok(Storage::Null),
             (Self::Float(16), Physical::FIXED_LEN_BYTE_ARRAY) => Ok(Storage::F16),
             (Self::Float(32), Physical::FLOAT) => Ok(Storage::F32),
@@ -138,6 +183,24 @@ impl Declared {
         }
     }
 
+    /// How its values are decoded as floats; `None` if they are plain numbers, or no numbers at all.
+    pub(super) fn number(&self) -> Option<Storage> {
+        match self {
+            Self::Decimal { scale, .. } => u32::try_from(*scale).ok().map(Storage::Decimal),
+            Self::Date => Some(Storage::Seconds(86_400, 1)),
+            Self::Time(unit, _) | Self::Timestamp(unit, _) | Self::Duration(unit) => {
+                Some(Storage::Seconds(1, unit.steps()))
+            }
+            Self::Int96 => Some(Storage::Int96),
+            _ => None,
+        }
+    }
+
+    /// Whether no file has it as numbers that kernels can use.
+    fn is_unusable(&self) -> bool {
+        matches!(self, Self::Other(..) | Self::Decimal { .. } | Self::Int96)
+    }
+
     /// Whether values of both can stand in one column: numbers of one sort fit into the wider of the two without a change
     /// of value, everything else must be the same. Times of other units are not converted: a number that an expression
     /// compares them with would mean something else.
@@ -145,10 +208,9 @@ impl Declared {
         match (self, other) {
             (Self::Float(_), Self::Float(_))
             | (Self::Int { .. }, Self::Int { .. })
-            | (Self::Other(..), Self::Other(..))
             | (Self::Null, _)
             | (_, Self::Null) => true,
-            (a, b) => a == b,
+            (a, b) => a == b || (a.is_unusable() && b.is_unusable()),
         }
     }
 }
@@ -182,10 +244,7 @@ fn logical_type(logical: &LogicalType) -> Option<Declared> {
 const BYTES: &str = "is text or bytes, not numbers";
 
 fn decimal_type(precision: i64, scale: i64) -> Declared {
-    Declared::Other(
-        format!("decimal({precision}, {scale})"),
-        "is decimal; convert it to a float or an integer",
-    )
+    Declared::Decimal { precision, scale }
 }
 
 /// What files of before 2018 say instead of a logical type. Their times are in UTC (parquet-format, LogicalTypes.md).
@@ -222,9 +281,7 @@ fn physical_type(leaf: &ColumnDescriptor, duration: Option<Unit>) -> Declared {
         (Physical::INT64, Some(unit)) => Declared::Duration(unit),
         (Physical::INT64, None) => Declared::Int { bits: 64, is_signed: true },
         (Physical::INT32, _) => Declared::Int { bits: 32, is_signed: true },
-        (Physical::INT96, _) => {
-            other("a 96-bit timestamp", "is an old 96-bit timestamp; convert it to 64 bits")
-        }
+        (Physical::INT96, _) => Declared::Int96,
         (Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY, _) => other("text or bytes", BYTES),
     }
 }

@@ -1,6 +1,10 @@
 //! From the pages of a column chunk to values.
 
-use super::{Array, Kind, Values, declared::Storage};
+use super::{
+    Array, Kind, Values,
+    declared::Storage,
+    number::{half, seconds, whole},
+};
 use bytes::{Buf, Bytes, buf::Reader};
 use parquet::{
     basic::{Encoding, Type as Physical},
@@ -8,7 +12,7 @@ use parquet::{
         page::{Page, PageMetadata, PageReader},
         reader::{ColumnReader, ColumnReaderImpl, get_column_reader},
     },
-    data_type::{DataType, FixedLenByteArray},
+    data_type::DataType,
     errors::ParquetError,
     file::{
         metadata::ColumnChunkMetaData,
@@ -54,13 +58,30 @@ pub(super) fn decode(
         ColumnReader::FixedLenByteArrayColumnReader(reader) if storage == Storage::F16 => {
             values(reader, levels)?.map(|value| half(&value))?.floats(f32::NAN, Array::F32)
         }
+        ColumnReader::FixedLenByteArrayColumnReader(reader) if storage.is_decimal() => {
+            let values = values(reader, levels)?;
+            values.map(|value| Ok(storage.float(whole(value.data())?)))?.floats(f64::NAN, Array::F64)
+        }
+        ColumnReader::ByteArrayColumnReader(reader) if storage.is_decimal() => {
+            let values = values(reader, levels)?;
+            values.map(|value| Ok(storage.float(whole(value.data())?)))?.floats(f64::NAN, Array::F64)
+        }
+        ColumnReader::Int96ColumnReader(reader) if storage == Storage::Int96 => {
+            values(reader, levels)?.map(|value| Ok(seconds(value.data())))?.floats(f64::NAN, Array::F64)
+        }
         ColumnReader::Int32ColumnReader(reader) => {
             let decoded = values(reader, levels)?;
             if storage == Storage::U32 {
                 decoded.map(|value| Ok(i64::from(value.cast_unsigned())))?.others(0, Array::I64)
+            } else if storage.kind() == Kind::F64 {
+                decoded.map(|value| Ok(storage.float(value.into())))?.floats(f64::NAN, Array::F64)
             } else {
                 decoded.others(0, Array::I32)
             }
+        }
+        ColumnReader::Int64ColumnReader(reader) if storage.kind() == Kind::F64 => {
+            let values = values(reader, levels)?;
+            values.map(|value| Ok(storage.float(value.into())))?.floats(f64::NAN, Array::F64)
         }
         ColumnReader::Int64ColumnReader(reader) => {
             let decoded = values(reader, levels)?;
@@ -91,25 +112,6 @@ pub(super) fn missing(kind: Kind, rows: usize) -> Values {
         Kind::Bool => Array::Bool(vec![0; rows]),
     };
     Values { array, present: Some(vec![0; rows]), offsets: None }
-}
-
-/// A 16-bit float with 32 bits, which hold each of its values.
-fn half(bytes: &FixedLenByteArray) -> Result<f32, ParquetError> {
-    let bytes: [u8; 2] =
-        bytes.data().try_into().map_err(|_| ParquetError::General("value is not of 2 bytes".to_owned()))?;
-    Ok(half_bits(u16::from_le_bytes(bytes)))
-}
-
-/// The value of the bits of a 16-bit float.
-pub(super) fn half_bits(bits: u16) -> f32 {
-    let (exponent, fraction) = (u32::from(bits >> 10) & 0x1f, u32::from(bits & 0x3ff));
-    let magnitude = match exponent {
-        // 2⁻²⁴ is the smallest of all; the product is exact.
-        0 => fraction as f32 * (1.0 / 16_777_216.0),
-        31 => f32::from_bits(0xff << 23 | fraction << 13),
-        _ => f32::from_bits((exponent + 127 - 15) << 23 | fraction << 13),
-    };
-    if bits >> 15 == 1 { -magnitude } else { magnitude }
 }
 
 /// Values in order, which rows or elements have one unless all do, and where the list of each row begins.
@@ -290,7 +292,8 @@ impl Pages {
             | (Encoding::RLE, Physical::BOOLEAN)
             | (Encoding::DELTA_BINARY_PACKED, Physical::INT32 | Physical::INT64)
             | (Encoding::ALP, Physical::FLOAT | Physical::DOUBLE)
-            | (Encoding::DELTA_BYTE_ARRAY, Physical::FIXED_LEN_BYTE_ARRAY) => true,
+            | (Encoding::DELTA_BYTE_ARRAY, Physical::FIXED_LEN_BYTE_ARRAY | Physical::BYTE_ARRAY)
+            | (Encoding::DELTA_LENGTH_BYTE_ARRAY, Physical::BYTE_ARRAY) => true,
             (Encoding::BYTE_STREAM_SPLIT, physical) => physical != Physical::BOOLEAN,
             _ => false,
         };
@@ -377,29 +380,5 @@ impl ChunkReader for Window {
             return Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the column chunk")));
         }
         Ok(rest.slice(..length))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_half_float_is_exact() {
-        let half = half_bits;
-        for (bits, value) in [
-            (0x0000, 0.0),
-            (0x0001, 2f32.powi(-24)),
-            (0x03ff, 1023.0 * 2f32.powi(-24)),
-            (0x0400, 2f32.powi(-14)),
-            (0x3c00, 1.0),
-            (0x3c01, 1.0 + 2f32.powi(-10)),
-            (0x7bff, 65504.0),
-            (0x7c00, f32::INFINITY),
-        ] {
-            assert_eq!(half(bits), value);
-            assert_eq!(half(bits | 0x8000).to_bits(), (-value).to_bits());
-        }
-        assert!(half(0x7e00).is_nan());
     }
 }

@@ -1,11 +1,11 @@
 //! What all kinds of files have in common: columns, kept in row groups.
 
-use super::{Kind, Values, declared::Declared};
+use super::{Friend, Kind, Values, declared::Declared};
 use base::{Failure, Result};
 use std::sync::Arc;
 
 /// A column as one file has it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FileColumn {
     /// Its name.
     pub(crate) name: String,
@@ -99,6 +99,16 @@ pub trait DataFile: Send + Sync {
     /// Whether that waits for an answer from elsewhere.
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// Which file and number a column is cached under: the same column may be read in two ways.
+    fn cache_key(&self, column: usize) -> (&Arc<str>, usize) {
+        (self.identity(), column)
+    }
+
+    /// The file itself and its friends, if it has some.
+    fn friends(&self) -> Option<(&Arc<dyn DataFile>, &[Friend])> {
+        None
     }
 
     /// The values of one column of one row group if no byte has to be read for them.

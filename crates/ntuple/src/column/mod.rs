@@ -4,10 +4,14 @@ mod arrow;
 mod cache;
 mod declared;
 mod decode;
+mod default;
+mod disk;
 mod file;
 mod files;
 mod footer;
+mod friend;
 mod guard;
+mod number;
 mod parquet;
 mod root;
 mod shape;
@@ -16,7 +20,10 @@ mod source;
 pub(crate) mod testing;
 
 pub use cache::{CacheUse, ColumnCache};
+pub use default::{DefaultValue, Defaults};
+pub use disk::{DiskUse, fuzz_disk_column};
 pub use file::{DataFile, FileColumn};
+pub use friend::{Befriended, Friend, Slice, divide};
 pub use parquet::{ParquetFile, fuzz_parquet};
 pub use root::{RNTuple, RootObject, choose, fuzz_rntuple, is_root, root_objects};
 pub use source::{FileSource, MemorySource, Source, changed};
@@ -24,12 +31,21 @@ pub use source::{FileSource, MemorySource, Source, changed};
 use base::{Failure, Result};
 use std::sync::Arc;
 
-/// Opens a Parquet file, or an RNTuple of a ROOT file: the one at path `tree`, or the only one.
-pub fn open(source: Arc<dyn Source>, tree: Option<&str>) -> Result<Arc<dyn DataFile>> {
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenOptions<'a> {
+    /// Which n-tuple of a ROOT file, by its path; the only one unless given.
+    pub tree: Option<&'a str>,
+    /// Columns of decimals, dates, times and durations that are read as floats: times in seconds, since 1970 or midnight.
+    pub numbers: &'a [String],
+}
+
+/// Opens a Parquet file, or an RNTuple of a ROOT file.
+pub fn open(source: Arc<dyn Source>, options: OpenOptions<'_>) -> Result<Arc<dyn DataFile>> {
     if !is_root(&*source)? {
-        return Ok(Arc::new(ParquetFile::open(source)?));
+        return Ok(Arc::new(ParquetFile::open_with(source, options.numbers)?));
     }
-    let chosen = choose(source.name(), root_objects(&*source)?, tree)?;
+    let chosen = choose(source.name(), root_objects(&*source)?, options.tree)?;
     if chosen.is_rntuple() {
         return Ok(Arc::new(RNTuple::open(source, &chosen.path)?));
     }
@@ -105,6 +121,17 @@ impl Array {
             Kind::I32 => Self::I32(vec![0; count]),
             Kind::I64 => Self::I64(vec![0; count]),
             Kind::Bool => Self::Bool(vec![0; count]),
+        }
+    }
+
+    /// Some of the values.
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        match self {
+            Self::F32(values) => Self::F32(values[range].to_vec()),
+            Self::F64(values) => Self::F64(values[range].to_vec()),
+            Self::I32(values) => Self::I32(values[range].to_vec()),
+            Self::I64(values) => Self::I64(values[range].to_vec()),
+            Self::Bool(values) => Self::Bool(values[range].to_vec()),
         }
     }
 
@@ -239,7 +266,7 @@ impl Kind {
 }
 
 /// A column as expressions see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Its name.
     pub name: String,
@@ -251,6 +278,8 @@ pub struct Column {
     pub is_optional: bool,
     /// Of a column of lists: the collection whose elements it describes, `Jet` for `Jet_pt`.
     pub collection: Option<String>,
+    /// What it is in files that lack it; `None` if every file has it.
+    pub default: Option<DefaultValue>,
 }
 
 /// The collection to which a column of lists belongs: what stands before the first underscore or dot of its name.
@@ -261,6 +290,13 @@ pub fn collection_of(name: &str) -> &str {
 }
 
 impl Column {
+    /// The same column under a longer name.
+    pub(crate) fn with_prefix(&self, prefix: &str) -> Self {
+        let name = format!("{prefix}{}", self.name);
+        let collection = self.collection.as_ref().map(|_| collection_of(&name).to_owned());
+        Self { name, collection, ..self.clone() }
+    }
+
     /// Its type as users see it: `float`, or `list[float]`.
     #[must_use]
     pub fn type_name(&self) -> String {
@@ -278,15 +314,24 @@ impl Column {
             crate::Type::Int => Kind::I64,
             crate::Type::Bool => Kind::Bool,
         };
-        Self { name: name.to_owned(), ty, kind, is_optional: false, collection: None }
+        Self { name: name.to_owned(), ty, kind, is_optional: false, collection: None, default: None }
     }
 }
 
 /// The columns of an n-tuple.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
     /// Those that can be used, in the order of the file.
     pub columns: Vec<Column>,
     /// Those that cannot, and why.
     pub refused: Vec<(String, String)>,
+}
+
+impl Schema {
+    /// Whether there is a column of that name, whether or not it can be used.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name)
+            || self.refused.iter().any(|(refused, _)| refused == name)
+    }
 }

@@ -35,6 +35,8 @@ struct Leaf {
     index: usize,
     /// How it is decoded, or why it cannot be used.
     storage: Result<Storage, String>,
+    /// Whether it is read as a float by request.
+    is_number: bool,
 }
 
 /// One Parquet file with its metadata.
@@ -58,6 +60,11 @@ impl std::fmt::Debug for ParquetFile {
 impl ParquetFile {
     /// Reads the footer of `source`.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
+        Self::open_with(source, &[])
+    }
+
+    /// Reads the footer of `source`; see [`super::OpenOptions::numbers`].
+    pub fn open_with(source: Arc<dyn Source>, numbers: &[String]) -> Result<Self> {
         let name = source.name().to_owned();
         let footer = read_footer(&*source)?;
         let obstacles = obstacles(&footer);
@@ -73,7 +80,7 @@ impl ParquetFile {
             return Err(Failure::corrupt(format!("{name}: footer: {what}"))
                 .hint("compare the file with its checksum, or copy it again"));
         }
-        let columns = guarded(&name, "schema", || Ok(survey(&metadata, &obstacles)))?;
+        let columns = guarded(&name, "schema", || Ok(survey(&metadata, &obstacles, numbers)))?;
         let (columns, leaves) = columns.into_iter().unzip();
         for group in metadata.row_groups() {
             check_rows(&name, group.num_rows().cast_unsigned())?;
@@ -129,6 +136,11 @@ impl DataFile for ParquetFile {
 
     fn is_remote(&self) -> bool {
         self.source.is_remote()
+    }
+
+    fn cache_key(&self, column: usize) -> (&Arc<str>, usize) {
+        let number = if self.leaves[column].is_number { column + self.columns.len() } else { column };
+        (&self.identity, number)
     }
 
     fn read_nothing(&self, row_group: usize, column: usize, kind: Kind) -> Option<Values> {
@@ -209,7 +221,11 @@ fn blame(name: &str, obstacles: &UnreadableLeaves, failure: Failure) -> Failure 
 }
 
 /// Sorts the leaves of the schema into columns that can be used and those that cannot.
-fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<(FileColumn, Leaf)> {
+fn survey(
+    metadata: &ParquetMetaData,
+    obstacles: &UnreadableLeaves,
+    numbers: &[String],
+) -> Vec<(FileColumn, Leaf)> {
     let remarks = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     let schema = remarks.filter(|remark| remark.key == arrow::KEY).find_map(|remark| remark.value.as_deref());
     let durations = schema.map(arrow::durations).unwrap_or_default();
@@ -220,9 +236,11 @@ fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<(File
         *names.entry(&shape.name).or_default() += 1;
     }
     let leaves = schema.columns().iter().zip(&shapes).enumerate();
-    let column = |(number, (leaf, shape)): (usize, (&ColumnDescPtr, &Shape))| {
+    let column = |(index, (leaf, shape)): (usize, (&ColumnDescPtr, &Shape))| {
         let name = shape.name.clone();
         let declared = Declared::new(leaf, durations.get(&name).copied());
+        let number = numbers.contains(&name).then(|| declared.number()).flatten();
+        let is_number = number.is_some();
         let is_without_values = declared == Declared::Null && shape.element.is_some();
         let storage = match (names.get(&*name), obstacles.columns.get(&leaf.path().string())) {
             (Some(count), _) if *count > 1 => {
@@ -232,14 +250,18 @@ fn survey(metadata: &ParquetMetaData, obstacles: &UnreadableLeaves) -> Vec<(File
             _ if is_without_values => Err("is a list of nothing but missing values".to_owned()),
             _ => match shape.refused {
                 Some(why) => Err(why.to_owned()),
-                None => declared.storage(leaf.physical_type()).map_err(str::to_owned),
+                None => match number {
+                    Some(number) => Ok(number),
+                    None => declared.storage(leaf.physical_type()).map_err(str::to_owned),
+                },
             },
         };
+        let declared = if is_number { Declared::Float(64) } else { declared };
         // An empty list misses nothing: what counts is whether its elements can be missing.
         let is_optional = leaf.max_def_level() > shape.element.unwrap_or(0);
         let kind = storage.clone().map(Storage::kind);
         let about = FileColumn { name, declared, is_optional, is_list: shape.element.is_some(), kind };
-        (about, Leaf { element: shape.element, index: number, storage })
+        (about, Leaf { element: shape.element, index, storage, is_number })
     };
     leaves.map(column).collect()
 }

@@ -22,6 +22,7 @@
 //! `/` always divides exactly, `%` takes the sign of its right side as in Python, `^` is refused because half of the
 //! field reads it as power and the other half as exclusive or. Names with odd characters are written in backticks.
 
+mod caret;
 mod check;
 mod exact;
 mod functions;
@@ -34,6 +35,7 @@ mod parser;
 mod scope;
 mod value;
 
+pub(crate) use caret::point;
 pub(crate) use check::{align_result, check, number};
 pub use graph::Type;
 pub(crate) use graph::{

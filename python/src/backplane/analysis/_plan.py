@@ -18,7 +18,7 @@ from ._chunks import ChunkFunction, call_on_packets
 from ._merge import Nodes
 
 # Of the format of plans and parts; both ends must have the same.
-_MAGIC = b"backplane plan 1\n"
+_MAGIC = b"backplane plan 2\n"
 # A plan of a hundred thousand files with a thousand row groups each would be longer; nobody means that.
 _PLAN_BYTES_MAX = 1 << 30
 
@@ -102,7 +102,7 @@ class Plan:
 
     def __init__(self, chain: _core.Chain, selection: Selection) -> None:
         self.selection = selection
-        self._user = chain.user
+        self._user, self._numbers = chain.user, chain.numbers
         self._files, self._columns, self._refused = chain.describe()
         self._packets: list[list[RowGroups]] = []
         self._chain: _core.Chain | None = chain
@@ -152,7 +152,7 @@ class Plan:
             Place and version of the file, and the row group at which it begins.
         """
         _, file, start, _ = self._packets[packet - self.first][0]
-        place, version, _ = self._files[file]
+        place, version, *_ = self._files[file]
         return place.split("?")[0], version, start
 
     def __bytes__(self) -> bytes:
@@ -179,6 +179,7 @@ class Plan:
             "files": self._files[low:high],
             "columns": self._columns,
             "refused": self._refused,
+            "numbers": self._numbers,
             "first": first,
             "packets": row_groups,
             "definitions": selection.definitions,
@@ -218,8 +219,12 @@ class Plan:
 
     def _read(self, fields: dict[str, Any]) -> None:
         self._user = fields["user"]
-        self._files = [(place, version, rows) for place, version, rows in fields["files"]]
-        self._columns = [(name, kind, optional, lists) for name, kind, optional, lists in fields["columns"]]
+        self._files = [
+            (place, version, rows, [_as_friend(*friend) for friend in friends])
+            for place, version, rows, friends in fields["files"]
+        ]
+        self._columns = [_as_column(*column) for column in fields["columns"]]
+        self._numbers = fields["numbers"]
         self._refused = [(name, why) for name, why in fields["refused"]]
         function = fields["function"]
         self.selection = Selection(
@@ -274,8 +279,11 @@ class Plan:
         row_groups, low, high = self._row_groups(first, end)
         if self._chain is not None:
             return self._chain, [(packet, file + low, start, stop) for packet, file, start, stop in row_groups]
-        files = [(own_place(place), version) for place, version, _ in self._files[low:high]]
-        return _core.Chain.part(files, self._columns, self._refused, self._user), row_groups
+        files = [
+            (own_place(place), version, [_with_places(friend, own_place) for friend in friends])
+            for place, version, _, friends in self._files[low:high]
+        ]
+        return _core.Chain.part(files, self._columns, self._refused, self._numbers, self._user), row_groups
 
     def _row_groups(self, first: int, end: int) -> tuple[list[RowGroups], int, int]:
         """Give the row groups of some packets with files counted from the first of them, and which files these are."""
@@ -284,6 +292,25 @@ class Plan:
             return [], 0, 0
         low, high = row_groups[0][1], row_groups[-1][1] + 1
         return [(packet, file - low, start, stop) for packet, file, start, stop in row_groups], low, high
+
+
+def _as_column(name: str, kind: str, is_optional: bool, is_list: bool, default: list[Any]) -> _core.Column:
+    return name, kind, is_optional, is_list, default
+
+
+def _as_friend(prefix: str, columns: list[Any], files: list[Any]) -> _core.Friend:
+    """Make tuples of the lists that JSON has."""
+    return (
+        prefix,
+        [_as_column(*column) for column in columns],
+        [(place, version, start, end) for place, version, start, end in files],
+    )
+
+
+def _with_places(friend: _core.Friend, place_of: Callable[[str], str]) -> _core.Friend:
+    """Say where else the files of a friend are."""
+    prefix, columns, files = friend
+    return prefix, columns, [(place_of(place), version, start, end) for place, version, start, end in files]
 
 
 def _as_axis(pair: Any) -> tuple[str, _core.Axis]:

@@ -78,7 +78,7 @@ pub fn choose(name: &str, objects: Vec<RootObject>, path: Option<&str>) -> Resul
                 names.len(),
                 names.join(", ")
             ))
-            .hint("say which one: tree=…"));
+            .hint("say which one: --tree NAME, in Python tree=\"NAME\""));
         }
         None => objects.into_iter().next(),
     };

@@ -173,7 +173,7 @@ fn decoded(record: &ColumnRecord, page: &[u8], count: usize) -> Parsed<Array> {
         0x09 => Array::I64(u64s(page, count, false).map(u64::cast_signed).collect()),
         0x15 => Array::I64(u64s(page, count, true).map(|word| zigzag!(word)).collect()),
         0x0a | 0x16 => Array::I64(u64s(page, count, is_split).map(small).collect::<Parsed<_>>()?),
-        0x0b | 0x17 => Array::F32(u16s(page, count, is_split).map(super::super::decode::half_bits).collect()),
+        0x0b | 0x17 => Array::F32(u16s(page, count, is_split).map(super::super::number::half_bits).collect()),
         0x0c | 0x18 => Array::F32(u32s(page, count, is_split).map(f32::from_bits).collect()),
         0x0d | 0x19 => Array::F64(u64s(page, count, is_split).map(f64::from_bits).collect()),
         0x1c => {
