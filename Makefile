@@ -144,6 +144,12 @@ bench-share: build ## Measures mounts beside the local file system and GlusterFS
 	@scripts/venv demo
 	.venv/bin/python -m bench.share $(SHARE)
 
+.PHONY: bench-analysis
+bench-analysis: build ## Measures passes over n-tuples beside hand-written C and what is installed of DuckDB, Polars, boost-histogram.
+	@scripts/need --wish cc=build-essential
+	@scripts/venv demo
+	.venv/bin/python -m bench.analysis $(ANALYSIS)
+
 .PHONY: bench-replay
 bench-replay: need ## Replays a trace of jobs (TRACE=file.swf.gz) beside first-come order and classic fair share.
 	@$(STEP) "replay" cargo build --release --locked --package sim --bin replay
