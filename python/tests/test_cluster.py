@@ -231,6 +231,26 @@ def test_jobs_are_workers_that_come_and_go(batch: backplane.Facility, chain: NTu
     same(there.hists(REQUESTS), expected)
 
 
+def test_a_worker_job_that_died_is_started_again(batch: backplane.Facility, chain: NTuple, there: NTuple) -> None:
+    expected = chain.hists(REQUESTS)
+    with batch.cluster(workers=1, directory="/home/me", wait_s=WAIT_S) as cluster:
+        cluster.wait_for_workers(1, WAIT_S)
+
+        def end_the_worker() -> None:
+            # Its number in the job is not one of this host.
+            cluster.client.run(os._exit, 1, on_error="ignore")
+            first.wait(WAIT_S)
+
+        (first,) = cluster.jobs
+        gate = Gate(end_the_worker)
+        # There is no other worker: the pass ends only if a new one comes.
+        same(there.hists(REQUESTS, progress=gate), expected)
+        assert gate.act is None
+        _, second = cluster.jobs
+        assert first.info()["state"] == "failed"
+        assert second.info()["state"] == "running"
+
+
 def test_who_has_no_key_is_refused(batch: backplane.Facility) -> None:
     with batch.cluster(workers=0, directory="/home/me") as cluster:
         address = cluster.client.scheduler.address
@@ -242,9 +262,12 @@ def test_who_has_no_key_is_refused(batch: backplane.Facility) -> None:
 def test_a_worker_that_cannot_start_is_explained(batch: backplane.Facility, there: NTuple) -> None:
     with batch.cluster(workers=1, directory="/home/me", python="/nonexistent/python", wait_s=2) as cluster:
         cluster.jobs[0].wait(WAIT_S)
+        cluster.wait_s = 20
         with pytest.raises(backplane.TimeoutExpiredError, match="no worker for") as raised:
             there.hist("x", range=(0, 1))
         assert "failed" in str(raised.value.hint)
+        # It is tried three times, and not for ever.
+        assert len(cluster.jobs) == 3
     with pytest.raises(backplane.InvalidError, match="10001 workers"):
         batch.cluster(workers=10_001, directory="/home/me")
 

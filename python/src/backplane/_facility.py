@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ._executor import JobExecutor
     from ._ntuple import Defaults
     from .analysis._jobs import FacilityCluster
+    from .analysis._session import Session
     from .fsspec import FacilityFileSystem
 
 # The environment variable that names the facility's directory or its HTTP endpoint.
@@ -536,6 +537,32 @@ class Facility(TransferVerbs, JobVerbs):
             host=host,
             wait_s=wait_s,
         )
+
+    def session(self, name: str, *, directory: str | None = None) -> Session:
+        """Open a session: results that batch jobs compute, and that are found again by the name of the session.
+
+        Parameters
+        ----------
+        name : str
+            Letters, digits, dots, dashes and underscores; the session is made if it is not there.
+        directory : str, optional
+            Directory of the facility below which sessions lie; your home, ``/home/USER``, unless given.
+
+        Returns
+        -------
+        Session
+            A mapping of its results by their names.
+
+        Examples
+        --------
+        >>> session = facility.session("z-peak")  # doctest: +SKIP
+        >>> session.hists("mass", chain, [HistRequest("mass", range=(60, 120))])  # doctest: +SKIP
+        >>> # The next day, on another host:
+        >>> facility.session("z-peak")["mass"].result()[0].plot()  # doctest: +SKIP
+        """
+        from .analysis._session import open_session
+
+        return open_session(self, name, directory)
 
     def _make_private(self, path: str) -> None:
         """Make a directory that only its owner can open, and those that lead to it."""

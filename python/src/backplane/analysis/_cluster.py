@@ -159,6 +159,9 @@ class Cluster(Engine):
 
         return map_items(self, function, list(items), merge)
 
+    def tend(self) -> None:
+        """Look after the workers; a pass asks for it now and then."""
+
     def why(self) -> str | None:
         """Say what a cluster without workers waits for.
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import posixpath
+import re
 import socket
 import sys
+import time
 import uuid
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 from urllib.parse import urlsplit
 
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 # How long closing waits until the jobs are over: they are told first, and killed then.
 _CLOSE_S = 60.0
 _WORKERS_MAX = 10_000
+# How often a pass asks whether jobs of workers failed.
+_TEND_S = 2.0
+# Jobs that failed one after the other before they were workers: then the reason is not one of a moment.
+_IN_VAIN_MAX = 3
 
 
 class FacilityCluster(Cluster):
@@ -32,6 +39,9 @@ class FacilityCluster(Cluster):
 
     Only who has the key of this cluster may join or send work. It is made anew for each cluster, and lies in a
     directory of the facility that is open to its owner only.
+
+    While a pass runs, a job that failed is submitted again: its host died, or it needed too much memory. After three
+    jobs in a row that failed before they were workers no more are submitted until somebody calls `scale`.
 
     Parameters
     ----------
@@ -96,9 +106,16 @@ class FacilityCluster(Cluster):
                 "threads": threads,
                 "memory_bytes": memory_bytes,
             }
+            self._tended: list[Job] = []
+            self._tending: Future[None] | None = None
+            self._tend_at, self._in_vain = 0.0, 0
+            self._joined: set[int] = set()
+            self._failed: Job | None = None
             self._key = self._keep(directory, json.dumps(about).encode())
             opened.callback(self._remove_key)
             opened.callback(self._end_jobs)
+            # No job is submitted after the others have been ended.
+            self._pool = opened.enter_context(ThreadPoolExecutor(1, "backplane-tend"))
             self._closing = opened.pop_all()
 
     def _keep(self, directory: str, data: bytes) -> str:
@@ -125,18 +142,48 @@ class FacilityCluster(Cluster):
         wanted = whole_number(workers, "workers")
         if not 0 <= wanted <= _WORKERS_MAX:
             raise InvalidError(f"{wanted} workers; 0 to {_WORKERS_MAX} are possible")
+        self._in_vain = 0
         active = self._active()
         for job in active[wanted:]:
             job.cancel()
         for _ in range(wanted - len(active)):
-            job = self._facility.submit(
-                [*self._command, "-m", "backplane.analysis._job", "worker.json"],
-                inputs=[self._key],
-                name="analysis-worker",
-                **self._resources,
-            )
-            self.jobs.append(job)
+            self._submit()
         return self
+
+    def _submit(self) -> None:
+        job = self._facility.submit(
+            [*self._command, "-m", "backplane.analysis._job", "worker.json"],
+            inputs=[self._key],
+            name="analysis-worker",
+            **self._resources,
+        )
+        self.jobs.append(job)
+        self._tended.append(job)
+
+    def tend(self) -> None:
+        """Submit jobs again that failed; a pass asks for it now and then."""
+        known = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        names = (re.match(r"job-(\d+)-", str(about["name"])) for about in known)
+        self._joined.update(int(name[1]) for name in names if name)
+        if time.monotonic() < self._tend_at or (self._tending is not None and not self._tending.done()):
+            return
+        self._tend_at = time.monotonic() + _TEND_S
+        # The head may be away for a while, and the pass goes on meanwhile.
+        self._tending = self._pool.submit(self._replace_failed)
+
+    def _replace_failed(self) -> None:
+        with contextlib.suppress(BackplaneError):
+            known = self._facility.jobs(self._tended) if self._tended else []
+            states = {about["id"]: about["state"] for about in known}
+            for job in [job for job in self._tended if states.get(job.id) in OVER]:
+                self._tended.remove(job)
+                # What was cancelled was not wanted any more.
+                if states[job.id] != "failed":
+                    continue
+                self._in_vain = 0 if job.id in self._joined else self._in_vain + 1
+                self._failed = job
+                if self._in_vain < _IN_VAIN_MAX:
+                    self._submit()
 
     def _active(self) -> list[Job]:
         """Those jobs that are not over, oldest first."""
@@ -146,7 +193,7 @@ class FacilityCluster(Cluster):
         return [job for job in self.jobs if states.get(job.id) not in OVER]
 
     def why(self) -> str | None:
-        """Say what the newest job waits for, or how it ended.
+        """Say what the newest job waits for, or how the last one that failed ended.
 
         Returns
         -------
@@ -155,7 +202,7 @@ class FacilityCluster(Cluster):
         """
         if not self.jobs:
             return None
-        job = self.jobs[-1]
+        job = self.jobs[-1] if self._failed is None or not self._in_vain else self._failed
         about = job.info()
         reason = f": {about['reason']}" if about.get("reason") else ""
         return f"job {job} is {about['state']}{reason}; `bp why {job}` and `bp log {job}` tell more"

@@ -190,6 +190,34 @@ class Plan:
         }
         return _MAGIC + zlib.compress(json.dumps(fields).encode(), 1)
 
+    def for_a_job(self) -> bytes:
+        """Write it down for a job, which proves by itself who its user is.
+
+        Returns
+        -------
+        bytes
+            As `cut` gives them, without what proves who asks.
+
+        Raises
+        ------
+        InvalidError
+            If a file is on this host only.
+        """
+        here = next((file[0] for file in self._files if "://" not in file[0]), None)
+        if here is not None:
+            raise InvalidError(
+                f"{here} is a file of this host, which jobs do not see", "put it into the facility: facility.ntuple(…)"
+            )
+        files = self._files
+        try:
+            self._files = [
+                (_bare(place), version, rows, [_with_places(friend, _bare) for friend in friends])
+                for place, version, rows, friends in files
+            ]
+            return bytes(self)
+        finally:
+            self._files = files
+
     @classmethod
     def of(cls, data: bytes) -> Plan:
         """Read a plan that another process wrote.
@@ -311,6 +339,11 @@ def _with_places(friend: _core.Friend, place_of: Callable[[str], str]) -> _core.
     """Say where else the files of a friend are."""
     prefix, columns, files = friend
     return prefix, columns, [(place_of(place), version, start, end) for place, version, start, end in files]
+
+
+def _bare(place: str) -> str:
+    """Leave out what proves who asks."""
+    return place.split("?")[0]
 
 
 def _as_axis(pair: Any) -> tuple[str, _core.Axis]:

@@ -45,6 +45,7 @@ class Presence:
         if now - self._asked < _ASK_S:
             return
         self._asked = now
+        self._cluster.tend()
         self.workers = self._cluster.workers
         if self.workers:
             self._seen = now
