@@ -72,7 +72,8 @@ def compare(found: hist.Hist[Any], axes: list[Any], *values: Any, weight: Any = 
     expected = hist.Hist(*axes, storage=storage).fill(*values, weight=weight)
     for own, other in zip(found.axes, expected.axes, strict=True):
         assert own.traits == other.traits
-        np.testing.assert_allclose(np.asarray(own.edges), np.asarray(other.edges), rtol=1e-12)
+        edges: tuple[Any, Any] = own.edges, other.edges
+        np.testing.assert_allclose(*edges, rtol=1e-12)
     assert found.shape == expected.shape
     if weight is None:
         np.testing.assert_array_equal(found.view(flow=True), expected.view(flow=True))

@@ -24,19 +24,20 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "z-peak.ipynb"
 WAIT_S = 120.0
 PEAK = 91.19
 
-# What a kernel does with a notebook, without its sockets. Pictures are drawn, not shown.
+# What a kernel does with a notebook, without its sockets: each cell has pictures of its own.
 RUN = """
 import json, sys
-import matplotlib
+import matplotlib.pyplot
 matplotlib.use("Agg")
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 for cell in json.load(open(sys.argv[1]))["cells"]:
     if cell["cell_type"] == "code":
         shell.run_cell("".join(cell["source"]), store_history=True).raise_error()
-if len(sys.argv) > 2:
-    shell.run_cell(f"figure.savefig({sys.argv[2]!r}, dpi=100)").raise_error()
+        matplotlib.pyplot.close("all")
 space = shell.user_ns
+if len(sys.argv) > 2:
+    space["figure"].savefig(sys.argv[2], dpi=100)
 print(json.dumps({name: float(space[name]) for name in ("mass", "width", "error", "written")}))
 """
 

@@ -88,8 +88,8 @@ def test_every_column_is_that_of_pyarrow_or_refused(path: Path) -> None:
     chain = backplane.ntuple(path, numbers=numbers)
     assert all(why.startswith(REASONS) for why in chain.unusable.values()), chain.unusable
     for column in chain.columns:
-        if what := DAMAGED.get((name_of(path), column)):
-            with pytest.raises(backplane.CorruptError, match=what):
+        if damage := DAMAGED.get((name_of(path), column)):
+            with pytest.raises(backplane.CorruptError, match=damage):
                 chain.arrays([f"`{column}`"])
             continue
         # Elements of one column are one collection, whatever stands beside it.
