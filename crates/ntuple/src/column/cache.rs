@@ -13,8 +13,8 @@ use std::{
 
 /// Most bytes that the shared cache holds unless told otherwise; less on a host with less than four times as much.
 const CAPACITY_BYTES_MAX: u64 = 2 << 30;
-/// How identities of files in memory begin.
-pub(super) const MEMORY: &str = "memory:";
+/// How identities begin that may be those of other bytes in another process, or later: such columns stay in memory.
+pub const VOLATILE: &str = "volatile:";
 
 struct Entry {
     values: Arc<Values>,
@@ -114,8 +114,7 @@ impl ColumnCache {
         if let Some(values) = self.lock().find(&key) {
             return Ok(values);
         }
-        // What is in memory has a name that another process may give to other bytes.
-        let disk = self.disk().filter(|_| !identity.contains(MEMORY));
+        let disk = self.disk().filter(|_| !identity.contains(VOLATILE));
         let found = disk.as_ref().and_then(|disk| disk.get(&key));
         let is_new = found.is_none();
         // Two threads may decode the same column at once; waiting for each other would cost more than it saves.
@@ -210,7 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = ColumnCache::new(0);
         cache.set_directory(Some((folder.path(), 1 << 20))).unwrap();
-        let (file, memory): (Arc<str>, Arc<str>) = ("file:1:2".into(), "memory:f".into());
+        let (file, memory): (Arc<str>, Arc<str>) = ("file:1:2".into(), "volatile:f".into());
         cache.get(&file, 0, 1, || floats(100)).unwrap();
         cache.get(&memory, 0, 1, || floats(100)).unwrap();
         let other = ColumnCache::new(1000);

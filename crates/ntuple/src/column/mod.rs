@@ -19,7 +19,7 @@ mod source;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use cache::{CacheUse, ColumnCache};
+pub use cache::{CacheUse, ColumnCache, VOLATILE};
 pub use default::{DefaultValue, Defaults};
 pub use disk::{DiskUse, fuzz_disk_column};
 pub use file::{DataFile, FileColumn};

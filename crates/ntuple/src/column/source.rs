@@ -1,6 +1,6 @@
 //! Where bytes come from.
 
-use super::{cache::MEMORY, files::OpenFiles};
+use super::{VOLATILE, files::OpenFiles};
 use base::{Failure, Result};
 use bytes::Bytes;
 use std::{
@@ -175,7 +175,7 @@ impl Source for MemorySource {
     }
 
     fn identity(&self) -> String {
-        format!("{MEMORY}{}:{}", self.name, self.bytes.len())
+        format!("{VOLATILE}{}:{}", self.name, self.bytes.len())
     }
 
     fn name(&self) -> &str {
