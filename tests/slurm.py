@@ -64,25 +64,35 @@ class Slurm:
             skip("only root can start a Slurm")
         need(*PROGRAMS)
         self.directory = directory
-        self._configuration = directory / "slurm.conf"
+        self.cpus = CPUS
+        self.configuration = directory / "slurm.conf"
         self._running = ExitStack()
 
     def __call__(self, program: str, *words: str | Path, cwd: Path, check: bool = True) -> Outcome:
         """Run one of its commands in a directory."""
-        return run(program, *words, env={"SLURM_CONF": str(self._configuration)}, cwd=cwd, check=check)
+        return run(program, *words, env={"SLURM_CONF": str(self.configuration)}, cwd=cwd, check=check)
 
     def start(self) -> None:
         """Start its daemons; the node takes jobs when this returns."""
         for name in ("state", "spool"):
             (self.directory / name).mkdir()
         host = socket.gethostname().split(".")[0]
-        self._configuration.write_text(
+        self.configuration.write_text(
             CONFIGURATION.format(host=host, ports=free_ports(2), directory=self.directory, cpus=CPUS)
         )
         self._start_munge()
-        self._daemon("slurmctld", "-D", "-f", self._configuration)
-        self._daemon("slurmd", "-D", "-N", "n1", "-f", self._configuration)
-        self._until("its node is idle", lambda: self._ask("sinfo", "-h", "-o", "%t") == "idle")
+        self._controller = self._daemon("slurmctld", "-D", "-f", self.configuration)
+        self._daemon("slurmd", "-D", "-N", "n1", "-f", self.configuration)
+        self._until("its node is idle", lambda: self.ask("sinfo", "-h", "-o", "%t") == "idle")
+
+    def lose(self) -> None:
+        """Kill the controller and start it anew without what it knew: it has lost all jobs."""
+        self._controller.kill()
+        self._controller.wait()
+        shutil.rmtree(self.directory / "state")
+        (self.directory / "state").mkdir()
+        self._controller = self._daemon("slurmctld", "-D", "-c", "-f", self.configuration)
+        self._until("its node is idle again", lambda: self.ask("sinfo", "-h", "-o", "%t") == "idle")
 
     def _start_munge(self) -> None:
         key = self.directory / "munge.key"
@@ -94,14 +104,16 @@ class Slurm:
         self._daemon("munged", "--foreground", "--force", f"--socket={self.directory}/munge.socket", *words)
         self._until("the socket of munge is there", (self.directory / "munge.socket").is_socket)
 
-    def _daemon(self, program: str, *words: str | Path) -> None:
+    def _daemon(self, program: str, *words: str | Path) -> subprocess.Popen[bytes]:
         with (self.directory / f"{program}.output").open("wb") as output:
             process = subprocess.Popen(
                 [program, *map(str, words)], cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         self._running.callback(_end, process)
+        return process
 
-    def _ask(self, *words: str) -> str:
+    def ask(self, *words: str) -> str:
+        """Run one of its commands, whatever comes of it; what it prints."""
         return self(*words, cwd=self.directory, check=False).out.strip()
 
     def _until(self, what: str, is_so: Callable[[], bool]) -> None:
@@ -115,7 +127,7 @@ class Slurm:
         """Cancel its jobs, which would outlive it, and end its daemons, the last one first."""
         with self._running, suppress(AssertionError):
             self("scancel", "--user", "root", cwd=self.directory, check=False)
-            until("its jobs are over", lambda: self._ask("squeue", "-h") == "")
+            until("its jobs are over", lambda: self.ask("squeue", "-h") == "")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -9,6 +9,7 @@ use crate::{
     run::{self, Run},
     run_dir::RunStore,
     sandbox::probe,
+    slurm::Slurm,
     users::{self, Users},
 };
 use base::{ErrorKind, Failure, Result};
@@ -43,20 +44,37 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<
     let finding = probe(&config.shepherd, store.directory(), &config.hidden);
     let users = Users::new(config.users.clone(), finding, &store.identities()?);
     let processors = Processors::of_this_process();
-    let can_mount = users.can_mount();
+    let slurm = config.slurm.clone().map(|slurm| Slurm::new(slurm, store.directory()));
+    // The nodes of a cluster are not asked what they can.
+    let can_mount = if slurm.is_some() { Err(not_on_nodes()) } else { users.can_mount() };
     if let Err(failure) = &can_mount {
         info!(%failure, "jobs cannot have the facility mounted here");
     }
     let (runs, door, keys, delivered) = Default::default();
     let can_mount = can_mount.is_ok();
-    let shared =
-        Shared { config, control, store, users, processors, stop, runs, door, keys, can_mount, delivered };
-    let shared = Arc::new(shared);
+    let shared = Arc::new(Shared {
+        config,
+        control,
+        store,
+        users,
+        processors,
+        slurm,
+        stop,
+        runs,
+        door,
+        keys,
+        can_mount,
+        delivered,
+    });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
     room.leave();
     served
+}
+
+fn not_on_nodes() -> Failure {
+    Failure::unsupported("runs are started by Slurm, on its nodes")
 }
 
 struct Room {
@@ -139,7 +157,7 @@ impl Room {
             worker: config.name.clone(),
             cpus: config.cpus,
             memory_bytes: config.memory_bytes,
-            not_enforced: self.shared.users.not_enforced(config.cgroup_parents().can_enforce(), None),
+            not_enforced: self.shared.not_enforced(None),
             runs: self.shared.runs().keys().copied().collect(),
             users: self.shared.users.job_users(),
             labels: self.shared.labels(),
@@ -174,7 +192,11 @@ impl Room {
                 runs: run.keys().copied().collect(),
                 killing: killing.map(|run| run.id()).collect(),
                 delivered: self.shared.delivered.load(Ordering::Relaxed),
-                load: load::of_this_host(self.shared.store.directory()),
+                // That of this host says nothing of the nodes of a cluster.
+                load: match self.shared.slurm {
+                    Some(_) => None,
+                    None => load::of_this_host(self.shared.store.directory()),
+                },
             }
         };
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {

@@ -5,6 +5,7 @@
 mod dialect;
 mod environment;
 mod file_name;
+mod in_slurm;
 mod inputs;
 mod launch;
 mod order;
@@ -194,8 +195,14 @@ fn step(shared: &Shared, run: &Run) -> Result<Next> {
     }
     match run.dir.phase() {
         Phase::Ordered => fetch_inputs(shared, run),
-        Phase::Staged => launch(shared, run),
-        Phase::Launched | Phase::Exited => watch(shared, run),
+        Phase::Staged => match &shared.slurm {
+            Some(slurm) => in_slurm::launch(shared, slurm, run),
+            None => launch(shared, run),
+        },
+        Phase::Launched | Phase::Exited => match &shared.slurm {
+            Some(slurm) => in_slurm::watch(shared, slurm, run),
+            None => watch(shared, run),
+        },
         Phase::Ended => report(shared, run),
     }
 }
@@ -205,7 +212,8 @@ fn forget(shared: &Shared, run: &Run) -> Result<Next> {
     run.dir.cancel()?;
     let mut pause = LOOK_PAUSE.0;
     while !shared.is_stopping() {
-        if let Some(_alive) = run.dir.try_lock()? {
+        let is_over = shared.slurm.as_ref().map_or(Ok(true), |slurm| in_slurm::forget(slurm, run))?;
+        if is_over && let Some(_alive) = run.dir.try_lock()? {
             if matches!(run.dir.phase(), Phase::Launched | Phase::Exited) {
                 sweep(shared, run)?;
             }

@@ -4,6 +4,7 @@ use crate::{
     cgroup::{Parents, V1Parents},
     identity::UserPolicy,
     sandbox::Limits,
+    slurm::SlurmConfig,
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -38,6 +39,8 @@ pub struct WorkerConfig {
     pub users: UserPolicy,
     /// What a job may use.
     pub limits: Limits,
+    /// Runs are started by a Slurm cluster, whose nodes see `directory` and `shepherd`; `None`: by this host.
+    pub slurm: Option<SlurmConfig>,
     /// Bytes that are kept of each output of a job, its standard output and error.
     pub log_bytes: u64,
     /// Where jobs find the facility that want it mounted, a directory of this host; none: below the directory of their run.

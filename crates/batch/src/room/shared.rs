@@ -1,7 +1,9 @@
 //! What the room and its runs share, and how long they wait.
 
 use super::config::WorkerConfig;
-use crate::{processors::Processors, run::Run, run_dir::RunStore, users::Users};
+use crate::{
+    identity::Kind, processors::Processors, run::Run, run_dir::RunStore, slurm::Slurm, users::Users,
+};
 use base::{Failure, Result};
 use client::{Control, Stop};
 use std::{
@@ -26,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) store: RunStore,
     pub(crate) users: Users,
     pub(crate) processors: Processors,
+    /// The cluster that starts the runs; `None`: this host does.
+    pub(crate) slurm: Option<Slurm>,
     pub(super) stop: Stop,
     /// A short lock, never held during I/O.
     pub(super) runs: Mutex<BTreeMap<JobRun, Arc<Run>>>,
@@ -44,6 +48,14 @@ impl Shared {
     pub(super) fn labels(&self) -> Vec<String> {
         let mount = self.can_mount.then(|| MOUNT_LABEL.to_owned());
         self.config.labels.iter().cloned().chain(mount).collect()
+    }
+
+    /// Limits that are not enforced for jobs of `kind`, in words; for those of any kind without it.
+    pub(crate) fn not_enforced(&self, kind: Option<Kind>) -> Vec<String> {
+        if self.slurm.is_some() {
+            return vec!["memory and processors: as the Slurm cluster enforces them".to_owned()];
+        }
+        self.users.not_enforced(self.config.cgroup_parents().can_enforce(), kind)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Fetches the inputs of a run.
 
 use super::{
-    Next, Run,
+    Next, Run, in_slurm,
     order::{check_order, mount_directory, run_order},
     retry::{can_pass, with_retries},
     token::renew_token,
@@ -54,6 +54,11 @@ pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
         Err(failure) => return Err(failure),
     };
     run.dir.prepare(&identity, shared.config.authorities.as_deref())?;
+    if let Some(slurm) = &shared.slurm {
+        if let Some(next) = in_slurm::submit(shared, slurm, run)? {
+            return Ok(next);
+        }
+    }
     put_files(shared, run)?;
     let order = match run_order(shared, run, &identity) {
         Ok(order) => order,

@@ -45,14 +45,14 @@ pub(super) fn launch(shared: &Shared, run: &Run) -> Result<Next> {
 }
 
 /// Tells the head that a run begins now; `false` if it must not, because the head gave it up or the room stops.
-fn report_start(shared: &Shared, run: &Run) -> Result<bool> {
+pub(super) fn report_start(shared: &Shared, run: &Run) -> Result<bool> {
     let id = run.id();
     let identity = run.identity()?;
     let kind = identity.as_ref().map(|identity| identity.kind);
     let start = JobStarted {
         run: id,
         run_as: identity.map(|identity| identity.name),
-        not_enforced: shared.users.not_enforced(shared.config.cgroup_parents().can_enforce(), kind),
+        not_enforced: shared.not_enforced(kind),
     };
     match shared.ask(move |control| control.call(&start)) {
         Some(Ok(_)) => Ok(true),

@@ -6,10 +6,11 @@ use super::{
     file_name::{check_path, output_path},
 };
 use crate::{
+    cgroup::V1Parents,
     identity::Identity,
     room::Shared,
     run_dir::{MountOrder, OutputFiles, RunOrder, check_name},
-    sandbox::Confinement,
+    sandbox::{Confinement, Namespaces},
 };
 use base::{Failure, Millis, Result};
 use std::{
@@ -52,6 +53,14 @@ pub(super) fn check_order(order: &JobOrder) -> Result<()> {
 /// What the shepherd runs.
 pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Result<RunOrder> {
     let spec = &run.order.spec;
+    // Nodes of a cluster have control groups and processors of their own. An ordinary user may have no namespaces there, and
+    // what root may do on this host it may on a node, too.
+    let is_here = shared.slurm.is_none();
+    let namespaces = if is_here || rustix::process::geteuid().is_root() {
+        shared.users.finding().namespaces
+    } else {
+        Namespaces { user: false, mounts: false, processes: false, proc: false }
+    };
     Ok(RunOrder {
         command: command(run),
         environment: environment(shared, run, identity)?,
@@ -60,12 +69,16 @@ pub(super) fn run_order(shared: &Shared, run: &Run, identity: &Identity) -> Resu
         wall: spec.resources.wall,
         grace: GRACE,
         memory_bytes: spec.resources.memory_bytes,
-        cgroup: shared.config.cgroup.clone(),
-        cgroup_v1: shared.config.cgroup_v1.clone(),
-        processors: shared.processors.assign(run.id(), spec.resources.cpus),
+        cgroup: shared.config.cgroup.clone().filter(|_| is_here),
+        cgroup_v1: if is_here { shared.config.cgroup_v1.clone() } else { V1Parents::default() },
+        processors: if is_here {
+            shared.processors.assign(run.id(), spec.resources.cpus)
+        } else {
+            Vec::new()
+        },
         confinement: Some(Confinement {
             identity: identity.clone(),
-            namespaces: shared.users.finding().namespaces,
+            namespaces,
             hidden: shared.config.hidden.clone(),
             limits: shared.config.limits,
         }),

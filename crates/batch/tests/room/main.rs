@@ -81,6 +81,7 @@ impl Site {
             cgroup_v1: V1Parents::default(),
             users: support::policy(),
             limits: Limits::default(),
+            slurm: None,
             log_bytes: 64 << 10,
             hidden: Vec::new(),
             authorities: None,

@@ -121,6 +121,7 @@ impl RoomConfiguration<'_> {
                 output_bytes: wish.output.0,
                 processes: wish.processes,
             },
+            slurm: wish.slurm(),
             log_bytes: wish.log.0,
             mount: (!wish.mount.is_empty()).then(|| PathBuf::from(&wish.mount)),
             hidden: self.hidden(),

@@ -1,13 +1,13 @@
 //! The worker of a host.
 
-use ::batch::sandbox::Limits;
+use ::batch::{SlurmConfig, check_options, sandbox::Limits};
 use base::{
     Failure, Millis, Result,
     limits::JOB_TEXT_BYTES_MAX,
     units::{Size, Span},
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::RangeInclusive, path::Path};
+use std::{ops::RangeInclusive, path::Path, time::Duration};
 
 /// Shares of the CPU slots (`bp shares`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,17 @@ impl Shares {
     }
 }
 
+/// Who starts the runs of a worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The host of the worker.
+    #[default]
+    Host,
+    /// A Slurm cluster that this host can submit to.
+    Slurm,
+}
+
 /// The worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -49,6 +60,13 @@ pub struct Batch {
     /// The directory of this host in which jobs find the facility that ask for it (`bp submit --mount`). It must exist; other
     /// processes do not see the mount. Empty: a directory of the job's own. Jobs find its path in `BP_MOUNT`.
     pub mount: String,
+    /// Who starts jobs: "host", or "slurm": a Slurm cluster whose commands are in the `PATH` of bpd, and whose nodes see the
+    /// directory of the facility. `cpus` and `memory` then say how much may be submitted at a time.
+    pub engine: Engine,
+    /// Options for each `sbatch`, as "--partition=batch".
+    pub slurm_options: Vec<String>,
+    /// How often the states of all jobs are asked for, by one `squeue`.
+    pub slurm_poll: Span,
     /// Run jobs on the head's host although the head demands tokens. Jobs of users that the host does not know then run beside
     /// the facility's key and catalogue.
     pub beside_head: bool,
@@ -79,6 +97,9 @@ impl Default for Batch {
             memory: Size(0),
             labels: Vec::new(),
             mount: String::new(),
+            engine: Engine::Host,
+            slurm_options: Vec::new(),
+            slurm_poll: Span(Millis::from_seconds(5)),
             beside_head: false,
             uid_min: 1000,
             slot_uids: String::new(),
@@ -90,6 +111,9 @@ impl Default for Batch {
         }
     }
 }
+
+/// The controller of a cluster serves all its users.
+const SLURM_POLL_MIN: Millis = Millis::from_seconds(1);
 
 /// Fewest processes that a job can do with: a shell that starts a program that starts another.
 const PROCESSES_MIN: u64 = 8;
@@ -130,8 +154,33 @@ impl Batch {
         Ok(Some(first..=last))
     }
 
+    /// The cluster that starts the jobs.
+    pub fn slurm(&self) -> Option<SlurmConfig> {
+        (self.engine == Engine::Slurm).then(|| SlurmConfig {
+            options: self.slurm_options.clone(),
+            poll: Duration::from_millis(self.slurm_poll.0.0.unsigned_abs()),
+        })
+    }
+
+    fn check_slurm(&self) -> Result<()> {
+        if self.engine != Engine::Slurm {
+            return Ok(());
+        }
+        if self.cpus == 0 {
+            return Err(Failure::invalid("batch.engine = \"slurm\" without batch.cpus")
+                .hint("say how many processors its jobs may hold in Slurm at a time: cpus = 200"));
+        }
+        if self.slurm_poll.0 < SLURM_POLL_MIN {
+            return Err(
+                Failure::invalid("batch.slurm_poll is shorter than a second").hint("5s is the default")
+            );
+        }
+        check_options(&self.slurm_options)
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         self.slots()?;
+        self.check_slurm()?;
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
         if self.uid_min == 0 {
             return refuse("batch.uid_min = 0 lets jobs run as root".to_owned(), "1000 is usual");
