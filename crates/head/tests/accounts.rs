@@ -15,7 +15,7 @@ use wire::control::{
 const DAY: Millis = Millis::from_seconds(86_400);
 
 fn accounts(world: &mut World, ask: GetAccounts) -> Vec<AccountLine> {
-    let Accounts { lines, lines_len } = world.user(ask).unwrap();
+    let Accounts { lines, lines_len, .. } = world.user(ask).unwrap();
     assert_eq!(lines.len() as u64, lines_len);
     lines
 }
@@ -152,7 +152,7 @@ fn the_largest_come_first_and_the_rest_is_counted() {
     }
     world.advance(DAY);
     let ask = GetAccounts { top: Some(2), ..by(&[AccountPart::User]) };
-    let Accounts { lines, lines_len } = world.user(ask).unwrap();
+    let Accounts { lines, lines_len, .. } = world.user(ask).unwrap();
     let users: Vec<_> = lines.iter().map(|line| line.user.as_deref().unwrap()).collect();
     assert_eq!((users, lines_len), (vec!["bob", "eve"], 3));
 }

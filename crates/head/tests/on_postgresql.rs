@@ -28,6 +28,8 @@ mod grants;
 mod hard_links;
 #[path = "hosts.rs"]
 mod hosts;
+#[path = "job_costs.rs"]
+mod job_costs;
 #[path = "job_users.rs"]
 mod job_users;
 #[path = "jobs.rs"]
@@ -68,3 +70,5 @@ mod trash;
 mod version;
 #[path = "volumes.rs"]
 mod volumes;
+#[path = "whole_arrays.rs"]
+mod whole_arrays;

@@ -17,7 +17,7 @@ mod origin;
 mod posix;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod signal;
 mod site;
 mod slurm;

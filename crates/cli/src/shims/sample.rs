@@ -43,6 +43,7 @@ pub(crate) fn job(id: u64) -> JobInfo {
         submitted: NOW + Millis::from_seconds(-10),
         started: None,
         ended: None,
+        costs: None,
     }
 }
 

@@ -17,7 +17,7 @@ use wire::control::{
 
 /// Most lines of an answer.
 const LINES_MAX: usize = base::limits::LIST_ENTRIES_MAX;
-const BYTE_MS_PER_GB_HOUR: f64 = 1e9 * 3_600_000.0;
+pub(crate) const BYTE_MS_PER_GB_HOUR: f64 = 1e9 * 3_600_000.0;
 
 /// By what a line is told apart; what does not tell lines apart is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +74,7 @@ impl Sum {
             jobs: spent.jobs,
             cpu: spent.cpu,
             slot_wall: spent.slot_wall,
+            memory_gb_hours: spent.memory_byte_ms / BYTE_MS_PER_GB_HOUR,
         }
     }
 }
@@ -168,7 +169,10 @@ impl Apply for GetAccounts {
             lines.sort_by_key(|line| Reverse(cost(line)));
         }
         lines.truncate(self.top.unwrap_or(LINES_MAX).min(LINES_MAX));
-        Ok(Accounts { lines, lines_len })
+        let span = self
+            .month
+            .map_or((Timestamp(0), Timestamp(i64::MAX)), |month| (month.start(), month.next().start()));
+        Ok(Accounts { lines, lines_len, interruptions: core.store.restarts(span.0..span.1)? })
     }
 }
 

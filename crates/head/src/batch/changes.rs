@@ -1,6 +1,7 @@
 //! What is done to jobs that exist: holds, moves, changes, cancellation; for one, for a whole array, for some of its elements.
 
 mod alter;
+mod whole;
 
 use super::{
     calls::{cancel, known, require_owner},
@@ -15,6 +16,40 @@ use wire::control::{
     SELECTIONS_MAX,
 };
 
+/// Does the same to all elements of an array at once; `None` if that has to go element by element.
+type Whole<'a> = &'a dyn Fn(&mut Core, &Context, &JobRow) -> Result<Option<(u64, Option<Failure>)>>;
+
+/// As [`each`], but whole arrays are given to `whole`.
+fn each_or_whole(
+    core: &mut Core,
+    context: &Context,
+    jobs: Vec<JobSelection>,
+    whole: Whole<'_>,
+    mut act: impl FnMut(&mut Core, &Context, JobRow) -> Result<()>,
+) -> Result<JobOutcomes> {
+    let mut outcomes = Vec::with_capacity(jobs.len().min(SELECTIONS_MAX));
+    require_few(&jobs)?;
+    for jobs in jobs {
+        let done = match whole::array(core, &jobs)? {
+            Some(first) => whole(core, context, &first)?,
+            None => None,
+        };
+        match done {
+            Some((changed, failure)) => outcomes.push(JobOutcome { jobs, changed, failure }),
+            None => outcomes.extend(each(core, context, vec![jobs], &mut act)?.outcomes),
+        }
+    }
+    Ok(JobOutcomes { outcomes })
+}
+
+fn require_few(jobs: &[JobSelection]) -> Result<()> {
+    if jobs.len() <= SELECTIONS_MAX {
+        return Ok(());
+    }
+    let named = base::units::counted(jobs.len() as u64, "job is", "jobs are");
+    Err(Failure::invalid(format!("{named} named; a call takes {SELECTIONS_MAX}")))
+}
+
 /// Does something to each job that is named. What is refused for one of an array is told only if it was refused for all of them, or
 /// some of them are over anyway.
 pub(super) fn each(
@@ -23,12 +58,7 @@ pub(super) fn each(
     jobs: Vec<JobSelection>,
     mut act: impl FnMut(&mut Core, &Context, JobRow) -> Result<()>,
 ) -> Result<JobOutcomes> {
-    if jobs.len() > SELECTIONS_MAX {
-        return Err(Failure::invalid(format!(
-            "{} named; a call takes {SELECTIONS_MAX}",
-            base::units::counted(jobs.len() as u64, "job is", "jobs are")
-        )));
-    }
+    require_few(&jobs)?;
     let mut outcomes = Vec::with_capacity(jobs.len());
     for jobs in jobs {
         let mut outcome = JobOutcome { jobs, changed: 0, failure: None };
@@ -69,7 +99,7 @@ impl Apply for CancelJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
-        each(core, context, self.jobs, cancel)
+        each_or_whole(core, context, self.jobs, &whole::cancel_all, cancel)
     }
 }
 
@@ -80,21 +110,27 @@ fn require_alive(job: &JobRow) -> Result<()> {
     Ok(())
 }
 
+/// The hold that somebody sets who names one or none.
+fn allowed_hold(context: &Context, job: &JobRow, named: Option<HoldKind>) -> Result<HoldKind> {
+    let is_own = context.who.name == job.owner;
+    let hold = named.unwrap_or(if is_own { HoldKind::User } else { HoldKind::Operator });
+    require_owner(job, context, "hold")?;
+    if hold != HoldKind::User {
+        context.who.require_operator("set the hold of an operator")?;
+    }
+    Ok(hold)
+}
+
 impl Apply for HoldJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
-        each(core, context, self.jobs, |core, context, mut job| {
+        let whole = |core: &mut Core, context: &Context, first: &JobRow| {
+            whole::hold_all(core, context, first, self.hold)
+        };
+        each_or_whole(core, context, self.jobs, &whole, |core, context, mut job| {
             require_alive(&job)?;
-            let is_own = context.who.name == job.owner;
-            let hold = self.hold.unwrap_or(if is_own { HoldKind::User } else { HoldKind::Operator });
-            match hold {
-                HoldKind::User => require_owner(&job, context, "hold")?,
-                HoldKind::Operator | HoldKind::System => {
-                    require_owner(&job, context, "hold")?;
-                    context.who.require_operator("set the hold of an operator")?;
-                }
-            }
+            let hold = allowed_hold(context, &job, self.hold)?;
             if !job.holds.contains(&hold) {
                 job.holds.push(hold);
                 job.holds.sort_unstable();
@@ -110,7 +146,10 @@ impl Apply for ReleaseJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
-        each(core, context, self.jobs, |core, context, mut job| {
+        let whole = |core: &mut Core, context: &Context, first: &JobRow| {
+            whole::release_all(core, context, first, self.hold)
+        };
+        each_or_whole(core, context, self.jobs, &whole, |core, context, mut job| {
             require_owner(&job, context, "release")?;
             require_alive(&job)?;
             let may = |hold: &HoldKind| context.who.is_operator || *hold == HoldKind::User;
@@ -134,17 +173,22 @@ impl Apply for ReleaseJobs {
     }
 }
 
+fn stays(job: &JobRow) -> Failure {
+    Failure::invalid(format!("job {} is {} and stays in queue {}", job.id, job.state.as_str(), job.queue))
+}
+
 impl Apply for MoveJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobOutcomes> {
         let queue = known_queue(core, &self.queue)?;
-        let outcomes = each(core, context, self.jobs, |core, context, mut job| {
+        let whole = |core: &mut Core, context: &Context, first: &JobRow| {
+            whole::move_all(core, context, first, &queue)
+        };
+        let outcomes = each_or_whole(core, context, self.jobs, &whole, |core, context, mut job| {
             require_owner(&job, context, "move")?;
             if !matches!(job.state, JobState::Held | JobState::Queued) {
-                let what =
-                    format!("job {} is {} and stays in queue {}", job.id, job.state.as_str(), job.queue);
-                return Err(Failure::invalid(what));
+                return Err(stays(&job));
             }
             routes::accepts(core, &queue, &job.spec.resources)?;
             job.queue.clone_from(&queue.name);

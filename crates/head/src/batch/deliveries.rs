@@ -1,5 +1,4 @@
-//! What is done to runs: reruns, signals, messages. Signals and messages wait in memory until the worker has carried them out: a head
-//! that stops before loses them, as a host that stops loses signals.
+//! What is done to runs: reruns, signals, messages. Signals and messages wait in the catalogue until the worker has carried them out.
 
 use super::{
     calls::require_owner,
@@ -13,47 +12,30 @@ use crate::{
     tape,
 };
 use base::{Failure, Result, Timestamp};
-use std::collections::{BTreeMap, VecDeque};
 use wire::control::{
-    Delivered, JOB_MESSAGE_BYTES_MAX, JobOutcomes, JobRun, JobState, MessageJobs, RerunJobs, RunDelivery,
-    SignalJobs,
+    Delivered, JOB_MESSAGE_BYTES_MAX, JobOutcomes, JobState, MessageJobs, RerunJobs, RunDelivery, SignalJobs,
 };
 
 /// Deliveries that wait for one worker: it fetches them at once while it is there.
-const WAITING_MAX: usize = 10_000;
+const WAITING_MAX: u64 = 10_000;
 
-/// Deliveries on their way, by worker.
+/// The number of the newest delivery that this head knows of. Workers leave out what is not above the last that they carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     last: u64,
-    of: BTreeMap<String, VecDeque<RunDelivery>>,
 }
 
-impl Deliveries {
-    /// Gives a worker something for a run.
-    fn put(&mut self, worker: &str, run: JobRun, what: Delivered, now: Timestamp) -> Result<()> {
-        let waiting = self.of.entry(worker.to_owned()).or_default();
-        if waiting.len() >= WAITING_MAX {
-            return Err(Failure::busy(format!(
-                "{WAITING_MAX} signals and messages wait for worker {worker}"
-            )));
-        }
-        // Above all numbers of the head that ran before.
-        self.last = (self.last + 1).max(now.0.unsigned_abs());
-        waiting.push_back(RunDelivery { number: self.last, run, what });
-        Ok(())
+/// What a worker has not carried out yet.
+pub(super) fn after(core: &mut Core, worker: &str, delivered: u64) -> Result<Vec<RunDelivery>> {
+    // It heard that from a head whose clock may have been ahead of ours.
+    core.live.deliveries.last = core.live.deliveries.last.max(delivered);
+    let mut waiting = core.store.deliveries(worker)?;
+    let all = waiting.len();
+    waiting.retain(|delivery| delivery.number > delivered);
+    if waiting.len() < all {
+        core.store.delete_deliveries(worker, delivered)?;
     }
-
-    /// What a worker has not carried out yet.
-    pub(super) fn after(&mut self, worker: &str, delivered: u64) -> Vec<RunDelivery> {
-        let Some(waiting) = self.of.get_mut(worker) else { return Vec::new() };
-        waiting.retain(|delivery| delivery.number > delivered);
-        let all = waiting.iter().cloned().collect();
-        if waiting.is_empty() {
-            self.of.remove(worker);
-        }
-        all
-    }
+    Ok(waiting)
 }
 
 /// Gives the worker of a running job something for it.
@@ -62,7 +44,14 @@ pub(super) fn deliver(core: &mut Core, job: &JobRow, what: Delivered, now: Times
     let worker = worker.ok_or_else(|| {
         Failure::invalid(format!("job {} does not run: it is {}", job.id, job.state.as_str()))
     })?;
-    core.live.deliveries.put(worker, job.run(), what, now)?;
+    if core.store.deliveries_len(worker)? >= WAITING_MAX {
+        return Err(Failure::busy(format!("{WAITING_MAX} signals and messages wait for worker {worker}")));
+    }
+    // Above all numbers of the heads that ran before, also of those that were carried out and are gone.
+    let last = core.live.deliveries.last.max(core.store.last_delivery()?);
+    let number = (last + 1).max(now.0.unsigned_abs());
+    core.live.deliveries.last = number;
+    core.store.insert_delivery(worker, &RunDelivery { number, run: job.run(), what })?;
     core.touch(Topic::Jobs);
     Ok(())
 }

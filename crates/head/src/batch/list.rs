@@ -22,7 +22,15 @@ const LIST_BOUND: usize = 100_000;
 /// Entries of which each says why it waits: for more, those that wait for a slot share their reason with the first.
 const REASONS_MAX: usize = 1000;
 
-fn infos(core: &Core, rows: Vec<JobRow>, context: &Context, is_brief: bool) -> Result<Vec<JobInfo>> {
+/// How much is told of each job.
+#[derive(Debug, Clone, Copy, Default)]
+struct Detail {
+    is_brief: bool,
+    has_costs: bool,
+}
+
+fn infos(core: &Core, rows: Vec<JobRow>, context: &Context, detail: Detail) -> Result<Vec<JobInfo>> {
+    let mut costs = if detail.has_costs { super::costs::of(core, &rows)? } else { Vec::new() }.into_iter();
     let (active, is_one) = (core.store.active()?, rows.len() == 1);
     let scene = Scene::of(core, &active, context.now)?;
     let mut infos = Vec::with_capacity(rows.len());
@@ -37,10 +45,15 @@ fn infos(core: &Core, rows: Vec<JobRow>, context: &Context, is_brief: bool) -> R
         }
         let mut info = row.info(reason);
         info.waits_for = cause;
+        info.costs = costs.next();
         let info = if is_owner(&row, context) { info } else { without_environment(info) };
-        infos.push(if is_brief { briefly(info) } else { info });
+        infos.push(if detail.is_brief { briefly(info) } else { info });
     }
     Ok(infos)
+}
+
+fn detail(call: &Jobs) -> Detail {
+    Detail { is_brief: call.brief, has_costs: call.costs }
 }
 
 /// Whether a job waits for nothing but its turn.
@@ -128,7 +141,7 @@ impl Apply for Jobs {
         };
         let is_cut = rows.len() > limit;
         rows.truncate(limit);
-        let mut jobs = infos(core, rows, context, self.brief)?;
+        let mut jobs = infos(core, rows, context, detail(&self))?;
         if !self.elements {
             jobs = jobs.into_iter().map(|info| as_array(core, info)).collect::<Result<_>>()?;
         }
@@ -153,7 +166,7 @@ fn named(core: &Core, call: &Jobs, limit: usize, context: &Context) -> Result<Jo
     let is_cut = wanted.len() > limit;
     wanted.truncate(limit);
     let rows = wanted.iter().map(|(id, _)| known(core, *id)).collect::<Result<_>>()?;
-    let told = infos(core, rows, context, call.brief)?.into_iter().zip(wanted);
+    let told = infos(core, rows, context, detail(call))?.into_iter().zip(wanted);
     let jobs = told.map(|(info, (id, may_be_array))| {
         let is_array = may_be_array && info.array.is_some_and(|element| element.array == id);
         if is_array { as_array(core, info) } else { Ok(info) }
@@ -185,7 +198,7 @@ impl Apply for AwaitJobs {
                 .hint("wait for elements of an array in parts: 12_[1-50000]"));
         }
         let rows = ids.into_iter().map(|id| known(core, id)).collect::<Result<_>>()?;
-        let jobs = infos(core, rows, context, false)?;
+        let jobs = infos(core, rows, context, Detail::default())?;
         for job in jobs.iter().filter(|job| !job.state.is_over()) {
             core.awaits(Awaited::Job(job.id));
         }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod changes;
+mod costs;
 mod deliveries;
 mod fair_share;
 mod list;
@@ -20,6 +21,7 @@ mod submit;
 mod waits;
 mod windows;
 
+pub(crate) use costs::{loaded, recalled};
 pub(crate) use deliveries::Deliveries;
 pub(crate) use list::without_environment;
 pub(crate) use output::Outputs;

@@ -203,7 +203,7 @@ pub(super) fn look_at_dependents(core: &mut Core, now: Timestamp, job: JobRow) -
 }
 
 /// Looks at what waits by one dependency for a job that has changed.
-fn look_at(core: &mut Core, now: Timestamp, job: &JobRow, mut row: DependencyRow) -> Result<Vec<JobRow>> {
+fn look_at(core: &mut Core, now: Timestamp, job: &JobRow, row: DependencyRow) -> Result<Vec<JobRow>> {
     let Some(dependent) = core.store.job(row.job)? else { return Ok(Vec::new()) };
     if row.kind == DependencyKind::AfterCorr && row.is_whole {
         // Decided for each element by itself.
@@ -213,14 +213,48 @@ fn look_at(core: &mut Core, now: Timestamp, job: &JobRow, mut row: DependencyRow
         let ended = element.map(|element| settle(core, now, element)).transpose()?.flatten();
         return Ok(ended.into_iter().collect());
     }
-    let state = state_of(core, &dependent, &row)?;
+    decided(core, now, &dependent, row)
+}
+
+/// Decides a dependency anew; yields the jobs that were cancelled for it.
+fn decided(
+    core: &mut Core,
+    now: Timestamp,
+    dependent: &JobRow,
+    mut row: DependencyRow,
+) -> Result<Vec<JobRow>> {
+    let state = state_of(core, dependent, &row)?;
     if state == row.state {
         return Ok(Vec::new());
     }
     row.state = state;
     core.store.put_dependency(&row)?;
     core.touch(Topic::Jobs);
-    settle_all(core, now, &dependent)
+    settle_all(core, now, dependent)
+}
+
+/// All elements of an array, `count` of them, have changed at once: others may have waited for that.
+pub(super) fn look_at_dependents_of_array(
+    core: &mut Core,
+    now: Timestamp,
+    first: &JobRow,
+    count: u64,
+) -> Result<()> {
+    let mut ended = Vec::new();
+    for row in core.store.dependents_of_array(first.shared(), count)? {
+        let Some(dependent) = core.store.job(row.job)? else { continue };
+        ended.extend(if row.kind == DependencyKind::AfterCorr && row.is_whole {
+            settle_all(core, now, &dependent)?
+        } else {
+            decided(core, now, &dependent, row)?
+        });
+    }
+    if let Some(next) = core.store.first_singleton(&first.owner, &first.spec.name)?
+        && let Some(next) = core.store.job(next)?
+    {
+        ended.extend(settle_all(core, now, &next)?);
+    }
+    ended.into_iter().try_for_each(|job| look_at_dependents(core, now, job))
 }
 
 /// Looks at a job, or at all elements of its array. Yields those that were cancelled.

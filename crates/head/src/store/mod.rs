@@ -34,8 +34,8 @@ pub(crate) use rows::{
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
     fair_share::{FairShare, Member, ShareAccount},
     jobs::{
-        ActiveJob, ActiveJobs, DependencyRow, DependencyState, JobFileRole, JobOwner, JobRow, Line, NewJobs,
-        QueueRow, QueueTable, Running, Wish, WorkerRow,
+        ActiveJob, ActiveJobs, ArrayRow, CostRow, DependencyRow, DependencyState, JobFileRole, JobOwner,
+        JobRow, Line, NewJobs, QueueRow, QueueTable, Running, TapeCost, Wish, WorkerRow,
     },
     namespace::{
         adoptions::AdoptionRow,

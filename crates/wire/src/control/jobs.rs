@@ -2,6 +2,7 @@
 
 mod array;
 mod change;
+mod costs;
 mod dependency;
 mod output;
 mod queue;
@@ -11,6 +12,7 @@ mod spec;
 pub use array::{ARRAY_LEN_MAX, ArrayElement, ArrayElements, ArrayRange, IndexRange};
 use base::{ErrorKind, Failure, JobId, Millis, Timestamp};
 pub use change::*;
+pub use costs::JobCosts;
 pub use dependency::{DependencyKind, JobDependency};
 pub use output::{FollowJob, FollowedJob, JobLog, JobText, OUTPUT_KEPT_BYTES_MAX, OutputPiece};
 pub use queue::*;
@@ -167,7 +169,7 @@ pub struct Usage {
 }
 
 /// A job as people see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobInfo {
     /// Its id.
     pub id: JobId,
@@ -223,6 +225,9 @@ pub struct JobInfo {
     /// When it was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
+    /// What it cost, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<JobCosts>,
 }
 
 impl JobInfo {
@@ -257,6 +262,9 @@ pub struct Jobs {
     /// Without scripts, environments, inputs and outputs, which are most of the reply where jobs are many.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brief: bool,
+    /// With what each cost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub costs: bool,
     /// Most entries, up to 100,000; none: 1000, or all jobs that are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,

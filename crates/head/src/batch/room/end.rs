@@ -2,17 +2,17 @@
 
 use super::current;
 use crate::batch::{
-    finish,
+    costs, finish,
     retry::{RERUN, failed, run_again},
 };
 use crate::{
     Apply, Context, Core, Principal, Topic,
     namespace::resolve_file,
-    store::{Charge, JobFileRole, JobRow, Payer},
+    store::{JobFileRole, JobRow},
     tape,
 };
 use base::{
-    ErrorKind, Failure, FilePath, Millis, Result,
+    ErrorKind, Failure, FilePath, Result,
     limits::{JOB_FILES_MAX, JOB_TEXT_BYTES_MAX},
 };
 use tracing::info;
@@ -31,15 +31,7 @@ impl Apply for JobEnded {
         {
             return refused(core, context, job, why.clone());
         }
-        let slots = i64::from(job.spec.resources.cpus);
-        let charge = Charge {
-            jobs: 1,
-            // Nobody is paid for running a job.
-            cpu: self.usage.cpu.max(Millis(0)),
-            slot_wall: Millis(self.usage.wall.0.max(0).saturating_mul(slots)),
-            ..Charge::default()
-        };
-        core.store.charge(Payer::user(&job.owner), &charge)?;
+        costs::run_ended(core, &job, self.usage, context.now)?;
         let mut text = self.text;
         shorten(&mut text.stdout);
         shorten(&mut text.stderr);
@@ -85,6 +77,7 @@ fn refused(core: &mut Core, context: &Context, mut job: JobRow, why: Failure) ->
 fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<FilePath>) -> Result<()> {
     let operator = Principal::operator(&job.owner);
     let on_behalf = Context { who: operator, now: context.now };
+    let mut out_bytes: u64 = 0;
     for (index, path) in stored_outputs(&job, stored).iter().enumerate() {
         let node = match resolve_file(core, &on_behalf.who, path) {
             Ok(node) => node,
@@ -94,6 +87,7 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<Fi
             }
         };
         core.store.put_job_file(job.id, JobFileRole::Output, index, node.id)?;
+        out_bytes = out_bytes.saturating_add(node.size);
         if job.spec.archive
             && !node.is_archived
             && let Err(failure) = tape::request_archive(core, &on_behalf, &node)
@@ -102,6 +96,9 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<Fi
             let why = format!("output: {}", failure.what);
             return finish(core, context, job, JobState::Failed, Some(why));
         }
+    }
+    if out_bytes > 0 {
+        costs::stored(core, &job, out_bytes)?;
     }
     if job.spec.archive && core.store.job_files_missing(job.id, JobFileRole::Output)? > 0 {
         job.state = JobState::Archiving;

@@ -3,7 +3,7 @@
 use super::{forgotten, note_heard, require_worker, running_on, worker_row};
 use crate::batch::{
     calls::known,
-    finish,
+    deliveries, finish,
     list::pass,
     look_at_times,
     place::Offers,
@@ -42,7 +42,7 @@ impl Apply for NextJob {
         look_at_times(core, context.now)?;
         start_jobs(core, context, &worker)?;
         let keys = core.config.tokens.keys().serial();
-        let deliver = core.live.deliveries.after(&self.worker, self.delivered);
+        let deliver = deliveries::after(core, &self.worker, self.delivered)?;
         let mut orders = JobOrders { keys, deliver, ..JobOrders::default() };
         for job in running_on(core, &self.worker)? {
             let run = job.run();

@@ -2,11 +2,14 @@
 
 mod active;
 mod arrays;
+mod costs;
+mod deliveries;
 mod dependencies;
 mod insert;
 mod list;
 mod queues;
 mod running;
+mod whole;
 
 use crate::{
     store::{Store, StoreResult, document, engine::Row, json, maybe_document, word},
@@ -14,7 +17,9 @@ use crate::{
 };
 pub(in crate::store) use active::ActiveCell;
 pub(crate) use active::{ActiveJob, ActiveJobs, Line, QueueCounts, Wish};
+pub(crate) use arrays::ArrayRow;
 use base::{FileId, JobId, Millis, Timestamp};
+pub(crate) use costs::{CostRow, TapeCost};
 pub(crate) use dependencies::{DependencyRow, DependencyState};
 pub(crate) use insert::NewJobs;
 pub(crate) use queues::{QueueRow, QueueTable};
@@ -134,6 +139,7 @@ impl JobRow {
             submitted: self.submitted,
             started: self.started,
             ended: self.ended,
+            costs: None,
         }
     }
 }
@@ -231,6 +237,7 @@ impl Store {
     }
 
     pub(crate) fn delete_worker(&self, name: &str) -> StoreResult<()> {
+        self.run("DELETE FROM job_delivery WHERE worker = ?1", (name,))?;
         self.run("DELETE FROM worker WHERE name = ?1", (name,))
     }
 

@@ -3,7 +3,7 @@
 use super::reports::free_object;
 use super::{BACK_OFF, say_loaded, say_volume, session_of};
 use crate::{
-    Apply, Context, Core, Topic,
+    Apply, Context, Core, Topic, batch,
     store::{Charge, Payer, SessionRow},
 };
 use base::{Cause, ErrorKind, Failure, Millis, Result, Timestamp};
@@ -22,6 +22,7 @@ impl Apply for EndTapeSession {
         for owner in &session.owners {
             core.store.charge(Payer::user(owner), &Charge { tape_loads: part, ..Charge::default() })?;
         }
+        batch::loaded(core, &session, part)?;
         // A short session is over before its tape server has told how far it is.
         let phase = core.live.drives.get(&session.drive).and_then(|live| live.phase);
         if self.loads > 0 && matches!(phase, None | Some(TapePhase::Loading)) {

@@ -135,6 +135,7 @@ impl Apply for FileRecalled {
             core.live.waits.recalled(context.now - request.created);
             let charge = Charge { tape_read: node.size, ..Charge::default() };
             core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
+            batch::recalled(core, &session, &node)?;
         }
         repack::recalled(core, &request, &node, context.now)?;
         core.touch(Topic::Files);

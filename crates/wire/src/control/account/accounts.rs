@@ -117,6 +117,9 @@ pub struct Accounts {
     pub lines: Vec<AccountLine>,
     /// How many there are in all.
     pub lines_len: u64,
+    /// How often the head was started again, in the month that was asked for: the service was interrupted before.
+    #[serde(default)]
+    pub interruptions: u64,
 }
 
 /// The stored data and used resources of one account, or of several together.
@@ -167,6 +170,9 @@ pub struct AccountLine {
     pub cpu: Millis,
     /// Wall time of jobs times their slots.
     pub slot_wall: Millis,
+    /// Wall time of jobs times the memory that they asked for, or used if that was more.
+    #[serde(default)]
+    pub memory_gb_hours: f64,
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ pub(super) fn jobs() -> Vec<JobInfo> {
         submitted: ago(7_000 - id as i64),
         started: None,
         ended: None,
+        costs: None,
     };
     let ran = |mut one: JobInfo, worker: &str, from: i64, to: Option<i64>, exit: Option<JobExit>| {
         one.worker = Some(worker.into());

@@ -45,6 +45,8 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0032.sql"),
     include_str!("../../migrations/postgres/0033.sql"),
     include_str!("../../migrations/postgres/0034.sql"),
+    include_str!("../../migrations/postgres/0035.sql"),
+    include_str!("../../migrations/postgres/0036.sql"),
 ];
 
 impl Postgres {

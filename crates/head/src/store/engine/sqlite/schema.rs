@@ -37,4 +37,6 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0034.sql"),
     include_str!("../../migrations/0035.sql"),
     include_str!("../../migrations/0036.sql"),
+    include_str!("../../migrations/0037.sql"),
+    include_str!("../../migrations/0038.sql"),
 ];

@@ -22,6 +22,7 @@ pub(crate) struct Charge {
     pub(crate) transfers_in: u64,
     pub(crate) transfers_out: u64,
     pub(crate) disk_byte_ms: f64,
+    pub(crate) memory_byte_ms: f64,
 }
 
 impl Add for Charge {
@@ -40,6 +41,7 @@ impl Add for Charge {
             transfers_in: self.transfers_in.saturating_add(more.transfers_in),
             transfers_out: self.transfers_out.saturating_add(more.transfers_out),
             disk_byte_ms: self.disk_byte_ms + more.disk_byte_ms,
+            memory_byte_ms: self.memory_byte_ms + more.memory_byte_ms,
         }
     }
 }
@@ -49,7 +51,7 @@ macro_rules! account_columns {
     () => {
         "a.id, a.owner, a.grp, a.project, a.pool, a.month, a.files, a.bytes, a.replicas, a.disk_bytes, a.since, a.jobs,
          a.cpu_ms, a.slot_wall_ms, a.tape_loads, a.tape_written, a.tape_read, a.bytes_in, a.bytes_out, a.transfers_in,
-         a.transfers_out, a.disk_byte_ms"
+         a.transfers_out, a.disk_byte_ms, a.memory_byte_ms"
     };
 }
 
@@ -84,13 +86,14 @@ fn account(row: &Row<'_>) -> StoreResult<Account> {
             transfers_in: row.get(19)?,
             transfers_out: row.get(20)?,
             disk_byte_ms: row.get(21)?,
+            memory_byte_ms: row.get(22)?,
         },
         is_changed: false,
     })
 }
 
 /// An account as the parameters of a statement.
-struct Cells<'a>([Cell<'a>; 22]);
+struct Cells<'a>([Cell<'a>; 23]);
 
 impl Params for Cells<'_> {
     fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {
@@ -124,6 +127,7 @@ impl<'a> Cells<'a> {
             spent.transfers_in.cell(),
             spent.transfers_out.cell(),
             Cell::Real(spent.disk_byte_ms),
+            Cell::Real(spent.memory_byte_ms),
         ])
     }
 }
@@ -186,11 +190,13 @@ impl Store {
     pub(in crate::store) fn write_account(&self, account: &Account) -> StoreResult<()> {
         self.run(
             "INSERT INTO account (id, owner, grp, project, pool, month, files, bytes, replicas, disk_bytes, since, jobs, cpu_ms,
-             slot_wall_ms, tape_loads, tape_written, tape_read, bytes_in, bytes_out, transfers_in, transfers_out, disk_byte_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+             slot_wall_ms, tape_loads, tape_written, tape_read, bytes_in, bytes_out, transfers_in, transfers_out, disk_byte_ms,
+             memory_byte_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
              ON CONFLICT (id) DO UPDATE SET files = ?7, bytes = ?8, replicas = ?9, disk_bytes = ?10, since = ?11, jobs = ?12,
              cpu_ms = ?13, slot_wall_ms = ?14, tape_loads = ?15, tape_written = ?16, tape_read = ?17, bytes_in = ?18,
-             bytes_out = ?19, transfers_in = ?20, transfers_out = ?21, disk_byte_ms = ?22",
+             bytes_out = ?19, transfers_in = ?20, transfers_out = ?21, disk_byte_ms = ?22,
+             memory_byte_ms = ?23",
             Cells::of(account),
         )
     }

@@ -2,7 +2,7 @@
 
 use crate::store::{Row, Store, StoreResult};
 use base::{ObjectId, Timestamp};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 /// The catalogue went back to an older state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,13 @@ impl Store {
         self.maybe_now("SELECT at, tick FROM head_start WHERE incarnation = ?1", (incarnation,), |row| {
             Ok((Timestamp(row.get(0)?), row.get(1)?))
         })
+    }
+
+    /// How often the head was started in a time, but for its first start.
+    pub(crate) fn restarts(&self, span: Range<Timestamp>) -> StoreResult<u64> {
+        let sql = "SELECT count(*) FROM head_start WHERE at >= ?1 AND at < ?2
+             AND incarnation > (SELECT min(incarnation) FROM head_start)";
+        self.one_now(sql, (span.start.0, span.end.0), |row| row.get(0))
     }
 
     /// Notes that the catalogue has changed.

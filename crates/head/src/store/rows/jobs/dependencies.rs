@@ -40,9 +40,9 @@ pub(crate) struct DependencyRow {
     pub(crate) state: DependencyState,
 }
 
-const DEPENDENCY: &str = "job, idx, kind, on_job, whole, state FROM job_dependency";
+pub(super) const DEPENDENCY: &str = "job, idx, kind, on_job, whole, state FROM job_dependency";
 
-fn dependency(row: &Row<'_>) -> StoreResult<DependencyRow> {
+pub(super) fn dependency(row: &Row<'_>) -> StoreResult<DependencyRow> {
     Ok(DependencyRow {
         job: JobId(row.get(0)?),
         index: row.get(1)?,
