@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,24 @@ def test_a_quota_binds_every_door(facility: Facility, tmp_path: Path) -> None:
     facility.bp("quota", "lift", "user", OWNER)
     assert facility.bp_json("quota")["quotas"] == []
     facility.put(large, "/c")
+
+
+def test_a_report_says_what_jobs_cost(facility: Facility) -> None:
+    facility.put_bytes(b"x" * 50_000, "/old")
+    facility.archive_and_evict("/old")
+    words = ("--input", "/old:in", "--output", "out:/new", "--memory", "64MiB", "--name", '= sum, of "all"')
+    job = facility.submit(*words, "--", "/bin/sh", "-c", "cat in in >out")
+    assert facility.wait_job(job)["state"] == "done"
+
+    (row,) = csv.DictReader(io.StringIO(facility.bp("report", "--by", "job", "--csv").out))
+    assert (row["job"], row["user"], row["group"]) == (str(job), OWNER, OWNER)
+    assert row["name"] == '\'= sum, of "all"', "no spreadsheet takes it for a formula"
+    assert (row["in_bytes"], row["out_bytes"], row["tape_read_bytes"]) == ("50000", "100000", "50000")
+    assert float(row["tape_loads"]) == 0, "the volume was loaded already"
+    (user,) = csv.DictReader(io.StringIO(facility.bp("report", "--by", "user", "--csv").out))
+    assert (user["jobs"], user["tape_read_bytes"], user["cpu_seconds"]) == ("1", "50000", row["cpu_seconds"])
+    month = facility.bp_json("report")
+    assert (month["users"], month["jobs"], month["staged_bytes"]) == (1, 1, 50_000)
+    assert month["month"] in facility.bp("report").out
+    assert facility.bp_json("report", "--month", "2001-01", "--by", "job") == []
+    assert facility.bp_fails("--json", "report", "--csv").code == 2

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from clients import run
+from clients import DEADLINE, run
 from facility import Facility, Json, binaries
 from test_batch import SHELL, Gate, wait_begun
 
@@ -144,3 +146,39 @@ def test_a_program_runs_as_a_job_as_if_it_ran_here(facility: Facility, tmp_path:
     words = ("--facility", str(facility.directory), "run", "--here", "--", *SHELL, "pwd; echo $FROM_HERE")
     here = run(str(binaries() / "bp"), *words, cwd=tmp_path, env={"FROM_HERE": "mine"})
     assert here.out == f"{tmp_path}\nmine\n"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_who_interrupts_a_program_cancels_its_job(facility: Facility, shared: Path, times: int) -> None:
+    begun = shared / "begun"
+    os.mkfifo(begun)
+    # The first interrupt is ignored by the program, so that there is a moment for the second.
+    script = f"trap '' TERM; echo >{begun}; exec /bin/sleep 1000"
+    words = [binaries() / "bp", "--facility", facility.directory, "run", "--", *SHELL, script]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as program:
+        with begun.open() as pipe:
+            pipe.readline()
+        for _ in range(times):
+            program.send_signal(signal.SIGINT)
+            facility.wait_until("its job is being ended", lambda: is_cancelled(facility, 1))
+        assert program.wait(DEADLINE) == 130
+    assert facility.wait_job(1)["state"] == "cancelled"
+
+
+def is_cancelled(facility: Facility, job: int) -> bool:
+    """Tell whether somebody has cancelled a job."""
+    info = facility.job(job)
+    return info["state"] == "cancelled" or "is being ended" in str(info.get("reason"))
+
+
+def test_top_shows_who_runs_what(facility: Facility, shared: Path) -> None:
+    gate = shared / "gate"
+    os.mkfifo(gate)
+    job = facility.submit("--name", "longest", "--", "/bin/cat", gate)
+    facility.wait_until("it runs", lambda: facility.job(job)["state"] == "running")
+    text = facility.bp("top").out
+    assert "1 job running" in text
+    assert "longest" in text
+    seen = [json.loads(line) for line in facility.bp("--json", "top", "-n", "2", "--every", "200ms").out.splitlines()]
+    assert [[one["id"] for one in look["running"]] for look in seen] == [[job], [job]]
+    facility.bp("cancel", str(job))

@@ -104,6 +104,11 @@ impl Output {
         self.bytes(b"\n")
     }
 
+    /// Clears the terminal, and begins at its top.
+    pub(crate) fn clear_screen(&mut self) -> Run<()> {
+        self.bytes(b"\x1b[H\x1b[2J")
+    }
+
     /// Keeps news back, or no longer.
     pub(crate) fn hush(&mut self, is_hushed: bool) {
         self.is_hushed = is_hushed;

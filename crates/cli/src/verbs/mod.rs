@@ -52,6 +52,7 @@ pub(crate) mod quota;
 pub(crate) mod recover;
 pub(crate) mod release;
 pub(crate) mod repack;
+pub(crate) mod report;
 pub(crate) mod rerun;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
@@ -66,6 +67,7 @@ pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod submit;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod trash;
 pub(crate) mod tree;
 pub(crate) mod trust;
@@ -123,9 +125,12 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 9] = [
         ],
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),
-    ("Jobs", verbs![submit, run, jobs, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims]),
+    (
+        "Jobs",
+        verbs![submit, run, jobs, top, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims],
+    ),
     ("Analysis", verbs![hist]),
-    ("Accounts", verbs![account, bill, quota, project, shares]),
+    ("Accounts", verbs![account, bill, report, quota, project, shares]),
     ("Facility (operators)", verbs![create, up, down, status, doctor, events, host, worker, head, backup]),
     ("Disks and tapes (operators)", verbs![pool, scan, adopt, volumes, repack, drives, operator, admin]),
     ("Security (operators)", verbs![token, trust, key, audit]),

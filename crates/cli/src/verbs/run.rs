@@ -6,18 +6,25 @@ use base::{
     Failure, JobId,
     units::{Size, Span},
 };
-use client::control::WAIT_MAX;
+use client::{Control, control::WAIT_MAX};
+use nix::sys::signal::{SigSet, Signal};
 use std::{
     collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
-use wire::control::{AwaitJobs, JobExit, JobSpec, JobState, Submit};
+use wire::control::{AwaitJobs, CancelJobs, JobExit, JobSpec, JobState, Submit};
 
 /// Run a program as a job; show its output, exit as it does
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The program runs on a worker, in a scratch directory or, with --here, in this directory, which the \
-        worker must have.\nIf bp is interrupted the job goes on: `bp log -f JOB` follows it, `bp cancel JOB` ends it."
+        worker must have.\nIf bp is interrupted (Ctrl-C) it cancels the job and waits for its end; interrupted again it ends at once.\n\
+        If bp is killed the job goes on: `bp log -f JOB` follows it, `bp cancel JOB` ends it."
 )]
 pub(crate) struct Args {
     /// Name of the job, shown by `bp jobs` [default: the program's name]
@@ -53,10 +60,55 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         environment,
         ..JobSpec::default()
     };
+    let signals = Interrupts::block()?;
     let job = context.call(&Submit::new(spec))?.job;
+    signals.cancel(job, context.control()?)?;
     context.output.aside(&format!("job {job}"))?;
     log::follow(context, job)?;
-    end(context, job, args.timeout.timeout)
+    let code = end(context, job, args.timeout.timeout)?;
+    Ok(if signals.is_interrupted() { INTERRUPTED } else { code })
+}
+
+/// How a shell says that SIGINT has ended a program.
+const INTERRUPTED: u8 = 130;
+
+/// The signals by which somebody interrupts `bp run`.
+struct Interrupts {
+    signals: SigSet,
+    is_interrupted: Arc<AtomicBool>,
+}
+
+impl Interrupts {
+    /// Keeps them back from now on: none may come between the submission and its answer, when there is no job to cancel.
+    fn block() -> Result<Self, Failure> {
+        let mut signals = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            signals.add(signal);
+        }
+        // Before there are other threads: they inherit it.
+        signals.thread_block().map_err(|cause| Failure::io("block signals", &cause.into()))?;
+        Ok(Self { signals, is_interrupted: Arc::default() })
+    }
+
+    /// The first of them cancels the job, whose end is then waited for; the next one ends this process.
+    fn cancel(&self, job: JobId, control: Control) -> Result<(), Failure> {
+        let (signals, is_interrupted) = (self.signals, Arc::clone(&self.is_interrupted));
+        let watch = move || {
+            while signals.wait().is_ok() {
+                if is_interrupted.swap(true, Ordering::Relaxed) {
+                    std::process::exit(INTERRUPTED.into());
+                }
+                // A job that ends at this moment cannot be cancelled, and need not be.
+                let _ = control.call(&CancelJobs { jobs: vec![job.into()] });
+            }
+        };
+        let thread = thread::Builder::new().name("run-signals".to_owned()).spawn(watch);
+        thread.map(drop).map_err(|cause| Failure::io("start a thread", &cause))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
 }
 
 /// Waits for the end of a job whose output was shown, and says how it ended where its exit code does not.

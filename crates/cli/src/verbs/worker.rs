@@ -74,7 +74,7 @@ fn list(context: &mut Context) -> Run {
     Ok(0)
 }
 
-fn table(workers: &[WorkerInfo]) -> Table {
+pub(super) fn table(workers: &[WorkerInfo]) -> Table {
     let mut table = Table::new([
         Column::Left("worker"),
         Column::Left("host"),
