@@ -76,9 +76,9 @@ test-kill9: build need-test ## Kills the daemon 50 times at random under load.
 	BP_KILLS=50 .venv/bin/python -m pytest -q -s tests/test_kill9.py
 
 .PHONY: test-job-kills
-test-job-kills: build need-test ## Submits 500 jobs and kills the daemon after every five: none may be lost.
+test-job-kills: build need-test ## Submits 500 jobs, kills the daemon after every five; then kills anything for ten minutes.
 	@scripts/venv test blackbox
-	BP_ACK_JOBS=$${BP_ACK_JOBS:-500} .venv/bin/python -m pytest -q -s tests/test_job_kills.py
+	BP_ACK_JOBS=$${BP_ACK_JOBS:-500} BP_KILL_SECONDS=$${BP_KILL_SECONDS:-600} .venv/bin/python -m pytest -q -s tests/test_job_kills.py
 
 .PHONY: test-power-cut
 test-power-cut: build load need-test ## Cuts the power 20 times at random under load.
@@ -149,6 +149,12 @@ bench-analysis: build ## Measures passes over n-tuples beside hand-written C and
 	@scripts/need --wish cc=build-essential
 	@scripts/venv demo
 	.venv/bin/python -m bench.analysis $(ANALYSIS)
+
+.PHONY: bench-batch
+bench-batch: build ## Measures jobs a second beside Slurm, GNU parallel, task spooler and xargs; a table in bench/results.
+	@scripts/need --wish parallel=parallel tsp=task-spooler munged=munge slurmctld=slurmctld slurmd=slurmd sbatch=slurm-client
+	@scripts/venv test blackbox
+	.venv/bin/python -m bench.batch $(BATCH)
 
 .PHONY: bench-replay
 bench-replay: need ## Replays a trace of jobs (TRACE=file.swf.gz) beside first-come order and classic fair share.

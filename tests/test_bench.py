@@ -99,6 +99,22 @@ def test_the_head_is_measured_on_both_engines(tmp_path: Path) -> None:
     assert [line for line in report.read_text().splitlines() if len(line) > TABLE_WIDTH] == []
 
 
+def test_jobs_a_second_are_measured_and_peers_that_are_missing_are_named(tmp_path: Path) -> None:
+    out = tmp_path / "batch"
+    brevity = ["--jobs=20", "--slurm-jobs=4", "--waiting=1000", "--runs=1", "--place=/tmp"]
+    command = [sys.executable, "-m", "bench.batch", *brevity, f"--bin={binaries()}", f"--out={out}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(out.with_suffix(".json").read_text())
+    figures = {one["name"]: one for one in result["figures"]}
+    assert {"Backplane, one by one", "Backplane, an array", "xargs -P", "GNU parallel"} < set(figures)
+    assert all(bool(one["jobs_s"]) != bool(one["missing"]) for one in figures.values())
+    assert figures["Backplane, an array"]["jobs_s"] > 0
+    assert result["waiting"]["jobs"] == 1000
+    lines = out.with_suffix(".md").read_text().splitlines()
+    assert any(line.startswith("| Backplane, one by one | 20 |") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

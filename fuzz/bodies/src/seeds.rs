@@ -213,6 +213,11 @@ fn texts(target: &str) -> &'static [&'static str] {
         "foreign" => &FOREIGN,
         "propfind" => &PROPFINDS,
         "run" => &["12.1", "notes.txt", "0.0", "../x"],
+        "slurm" => &["7|PENDING|bp-1-4.1\n8|COMPLETED|bp-1-5.1\n", "12;cluster\n", "12|24\n"],
+        "trace" => &[
+            "; MaxProcs: 8\n 1 5 0 20 4 1.5 9 4 100 -1 1 8 3 1 1 -1 -1 -1\n",
+            "2 10 1 30 -1 -1 9 2 100 -1 1 7 3 1 2 -1 -1 -1\n1 0 0 -1 1 1 9 1 1 -1 0 8 3 1 1 -1 -1 -1\n",
+        ],
         "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],
         "token" => &[
             r#"{"iss":"f","sub":"alice","aud":"f","jti":"01","iat":1,"nbf":1,"exp":9,"scope":"storage.read:/ storage.modify:/d"}"#,

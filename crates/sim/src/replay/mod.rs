@@ -10,7 +10,7 @@ mod swf;
 
 pub use classic::Classic;
 pub use figures::{Figures, WaitsOfUser};
-pub use swf::{Trace, TraceJob};
+pub use swf::{Trace, TraceJob, fuzz_trace};
 
 use base::{JobId, Millis, Timestamp};
 use head::{Replay, ReplayedJob};

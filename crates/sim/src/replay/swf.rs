@@ -106,11 +106,27 @@ fn job(line: &str) -> std::result::Result<Option<TraceJob>, String> {
     }))
 }
 
+/// Fuzz body: no trace panics, and what is read of one fits its machine and comes in order.
+pub fn fuzz_trace(data: &[u8]) {
+    let Ok(trace) = Trace::parse(&String::from_utf8_lossy(data)) else { return };
+    assert!(trace.jobs.iter().all(|job| (1..=trace.cpus).contains(&job.cpus) && job.ran >= 0));
+    assert!(trace.jobs.is_sorted_by_key(|job| job.submitted));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const HEAD: &str = "; Computer: x\n; MaxProcs: 8\n;\n";
+
+    #[test]
+    fn broken_traces_are_refused_without_a_panic() {
+        for text in ["1", "a b c", "; MaxProcs: -1\n;", "1 nan 0 inf 4 1 9 4 100 -1 1 8 3 1 1 -1 -1 -1"] {
+            fuzz_trace(text.as_bytes());
+        }
+        fuzz_trace(b"\xff\xfe; MaxProcs: 99999999999\n");
+        assert!(Trace::parse("1 2 3").is_err());
+    }
 
     #[test]
     fn lines_are_read_and_put_in_order() {

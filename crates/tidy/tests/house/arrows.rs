@@ -21,7 +21,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("cli", &["fuse", "client", "wire", "base", "ntuple"]),
     ("capi", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),
-    ("fuzz-bodies", &["base", "batch", "client", "daemon", "disk", "fuse", "ntuple", "wire"]),
+    ("fuzz-bodies", &["base", "batch", "client", "daemon", "disk", "fuse", "ntuple", "sim", "wire"]),
     ("rfio-load", &["base", "wire", "socket"]),
     ("head-load", &["base", "wire", "head"]),
     ("forget-fs", &["base", "fuse"]),
