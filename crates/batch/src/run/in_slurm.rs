@@ -5,7 +5,7 @@ use crate::{
     identity::Identity,
     room::Shared,
     run_dir::Phase,
-    slurm::{Slurm, SlurmJob, State},
+    slurm::{self, Slurm, SlurmJob, State},
 };
 use base::{ErrorKind, Failure, Result};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(super) fn launch(shared: &Shared, slurm: &Slurm, run: &Run) -> Result<Next> 
     }
     let job = slurm.submit(&run.dir, &run.order, &shared.config.shepherd)?;
     if !run.is_cancelled() && job.state == State::Pending {
-        slurm.release(job)?;
+        slurm::release(job)?;
     }
     watch(shared, slurm, run)
 }
@@ -59,7 +59,7 @@ pub(super) fn watch(shared: &Shared, slurm: &Slurm, run: &Run) -> Result<Next> {
         let is_soon = has_record || was_cancelled || look.over.is_some();
         let every = if is_soon { END_AGE } else { slurm.poll_every() };
         let verdict = match slurm.job(&run.dir, every)? {
-            Some(job) => look.at(slurm, run, job, has_record)?,
+            Some(job) => look.at(run, job, has_record)?,
             None => forgotten(run, has_record)?,
         };
         match verdict {
@@ -92,12 +92,12 @@ struct Look {
 }
 
 impl Look {
-    fn at(&mut self, slurm: &Slurm, run: &Run, job: SlurmJob, has_record: bool) -> Result<Verdict> {
+    fn at(&mut self, run: &Run, job: SlurmJob, has_record: bool) -> Result<Verdict> {
         if has_record && (job.state.is_over() || job.state == State::Completing) {
             return Ok(Verdict::Ended);
         }
         if !job.state.is_over() {
-            return self.cancel(slurm, run, job).map(|()| Verdict::Wait);
+            return self.cancel(run, job).map(|()| Verdict::Wait);
         }
         if run.is_cancelled() && never_began(run)? {
             return run.end(JobExit::Cancelled, Usage::default()).map(Verdict::Next);
@@ -105,20 +105,20 @@ impl Look {
         if self.over.get_or_insert_with(Instant::now).elapsed() < RECORD_PATIENCE {
             return Ok(Verdict::Wait);
         }
-        without_record(slurm, run, job).map(Verdict::Next)
+        without_record(run, job).map(Verdict::Next)
     }
 
     /// A cancelled job that waits is cancelled in Slurm; one that runs is ended by its shepherd, and by Slurm if that takes too long.
-    fn cancel(&mut self, slurm: &Slurm, run: &Run, job: SlurmJob) -> Result<()> {
+    fn cancel(&mut self, run: &Run, job: SlurmJob) -> Result<()> {
         if !run.is_cancelled() || self.is_cancel_sent {
             return Ok(());
         }
         let since = *self.cancelled.get_or_insert_with(Instant::now);
         if job.state == State::Pending {
-            return slurm.cancel_waiting(job);
+            return slurm::cancel_waiting(job);
         }
         if since.elapsed() > CANCEL_PATIENCE {
-            slurm.cancel(job)?;
+            slurm::cancel(job)?;
             self.is_cancel_sent = true;
         }
         Ok(())
@@ -158,7 +158,7 @@ fn never_began(run: &Run) -> Result<bool> {
 }
 
 /// The job is over in Slurm, and its shepherd has left no record: Slurm says why, and success is never assumed.
-fn without_record(slurm: &Slurm, run: &Run, job: SlurmJob) -> Result<Next> {
+fn without_record(run: &Run, job: SlurmJob) -> Result<Next> {
     let has_begun = run.dir.phase() != Phase::Staged;
     let exit = match job.state {
         _ if run.is_cancelled() => JobExit::Cancelled,
@@ -172,13 +172,13 @@ fn without_record(slurm: &Slurm, run: &Run, job: SlurmJob) -> Result<Next> {
         }
     };
     warn!(job = %run.id().job, slurm_job = job.id, state = ?job.state, "a Slurm job ended without an exit record");
-    run.end(exit, slurm.usage(job))
+    run.end(exit, slurm::usage(job))
 }
 
 /// The head gave the run up: ends its Slurm job. Yields whether it is over.
 pub(super) fn forget(slurm: &Slurm, run: &Run) -> Result<bool> {
     match slurm.job(&run.dir, END_AGE)? {
-        Some(job) if !job.state.is_over() => slurm.cancel(job).map(|()| false),
+        Some(job) if !job.state.is_over() => slurm::cancel(job).map(|()| false),
         _ => Ok(true),
     }
 }

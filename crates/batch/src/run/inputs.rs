@@ -54,10 +54,10 @@ pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
         Err(failure) => return Err(failure),
     };
     run.dir.prepare(&identity, shared.config.authorities.as_deref())?;
-    if let Some(slurm) = &shared.slurm {
-        if let Some(next) = in_slurm::submit(shared, slurm, run)? {
-            return Ok(next);
-        }
+    if let Some(slurm) = &shared.slurm
+        && let Some(next) = in_slurm::submit(shared, slurm, run)?
+    {
+        return Ok(next);
     }
     put_files(shared, run)?;
     let order = match run_order(shared, run, &identity) {

@@ -167,31 +167,30 @@ impl Slurm {
         options.extend(self.config.options.iter().cloned());
         options
     }
+}
 
-    /// Lets a held job start.
-    pub(crate) fn release(&self, job: SlurmJob) -> Result<()> {
-        command::run("scontrol", &["release", &job.id.to_string()], None).map(drop)
-    }
+/// Lets a held job start.
+pub(crate) fn release(job: SlurmJob) -> Result<()> {
+    command::run("scontrol", &["release", &job.id.to_string()], None).map(drop)
+}
 
-    /// Cancels a job unless it has begun.
-    pub(crate) fn cancel_waiting(&self, job: SlurmJob) -> Result<()> {
-        command::run("scancel", &["--state=PENDING", &job.id.to_string()], None).map(drop)
-    }
+/// Cancels a job unless it has begun.
+pub(crate) fn cancel_waiting(job: SlurmJob) -> Result<()> {
+    command::run("scancel", &["--state=PENDING", &job.id.to_string()], None).map(drop)
+}
 
-    /// Cancels a job.
-    pub(crate) fn cancel(&self, job: SlurmJob) -> Result<()> {
-        command::run("scancel", &[&job.id.to_string()], None).map(drop)
-    }
+/// Cancels a job.
+pub(crate) fn cancel(job: SlurmJob) -> Result<()> {
+    command::run("scancel", &[&job.id.to_string()], None).map(drop)
+}
 
-    /// What Slurm accounted for a job, where it keeps accounts; else nothing.
-    pub(crate) fn usage(&self, job: SlurmJob) -> Usage {
-        let words =
-            ["--noheader", "--parsable2", "--allocations", "--format=elapsedraw,cputimeraw", "--jobs"];
-        let id = job.id.to_string();
-        let words: Vec<&str> = words.into_iter().chain([&*id]).collect();
-        let text = command::run("sacct", &words, None).unwrap_or_default();
-        state::parse_sacct(&text)
-    }
+/// What Slurm accounted for a job, where it keeps accounts; else nothing.
+pub(crate) fn usage(job: SlurmJob) -> Usage {
+    let words = ["--noheader", "--parsable2", "--allocations", "--format=elapsedraw,cputimeraw", "--jobs"];
+    let id = job.id.to_string();
+    let words: Vec<&str> = words.into_iter().chain([&*id]).collect();
+    let text = command::run("sacct", &words, None).unwrap_or_default();
+    state::parse_sacct(&text)
 }
 
 /// Whole minutes of a wall limit, and the margin.
