@@ -165,6 +165,14 @@ const ACTS_FOR: [&str; 3] = [
     r#"{"user":"a b","groups":[]}"#,
 ];
 
+const TRACES: [&str; 2] = [
+    "; MaxProcs: 8\n 1 5 0 20 4 1.5 9 4 100 -1 1 8 3 1 1 -1 -1 -1\n",
+    "2 10 1 30 -1 -1 9 2 100 -1 1 7 3 1 2 -1 -1 -1\n1 0 0 -1 1 1 9 1 1 -1 0 8 3 1 1 -1 -1 -1\n",
+];
+
+const EXPRESSIONS: [&str; 4] =
+    ["x > 3 && n == 2 || !b", "sqrt(x*x + 2.5e3) - -n % 7", "min(x, max(n, 1)) < abs(x)", "b ? x : n"];
+
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
         "acts_for" => &ACTS_FOR,
@@ -193,12 +201,7 @@ fn texts(target: &str) -> &'static [&'static str] {
         ],
         "range_query" => &["bp.range punch 0 4096", "bp.range copy 0 10 20 1", "bp.range data 7", "12"],
         "expect" => &["bp.expect size=9 crc32c=e3069283", "bp.expect size=0", "text"],
-        "expr" => &[
-            "x > 3 && n == 2 || !b",
-            "sqrt(x*x + 2.5e3) - -n % 7",
-            "min(x, max(n, 1)) < abs(x)",
-            "b ? x : n",
-        ],
+        "expr" => &EXPRESSIONS,
         "identity" => {
             &[r#"{"version":1,"facility":"f-1","partition":"disk1"}"#, "version = 1\nfacility = \"f-1\"\n"]
         }
@@ -214,10 +217,7 @@ fn texts(target: &str) -> &'static [&'static str] {
         "propfind" => &PROPFINDS,
         "run" => &["12.1", "notes.txt", "0.0", "../x"],
         "slurm" => &["7|PENDING|bp-1-4.1\n8|COMPLETED|bp-1-5.1\n", "12;cluster\n", "12|24\n"],
-        "trace" => &[
-            "; MaxProcs: 8\n 1 5 0 20 4 1.5 9 4 100 -1 1 8 3 1 1 -1 -1 -1\n",
-            "2 10 1 30 -1 -1 9 2 100 -1 1 7 3 1 2 -1 -1 -1\n1 0 0 -1 1 1 9 1 1 -1 0 8 3 1 1 -1 -1 -1\n",
-        ],
+        "trace" => &TRACES,
         "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],
         "token" => &[
             r#"{"iss":"f","sub":"alice","aud":"f","jti":"01","iat":1,"nbf":1,"exp":9,"scope":"storage.read:/ storage.modify:/d"}"#,
