@@ -67,19 +67,23 @@ def edge_cases(axis: Any) -> npt.NDArray[Any]:
     return np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), 3 * edges, special])
 
 
+def edges_of(axis: Any) -> Any:
+    return axis.edges
+
+
 def compare(found: hist.Hist[Any], axes: list[Any], *values: Any, weight: Any = None) -> None:
     storage = hist.storage.Int64() if weight is None else hist.storage.Weight()
     expected = hist.Hist(*axes, storage=storage).fill(*values, weight=weight)
     for own, other in zip(found.axes, expected.axes, strict=True):
         assert own.traits == other.traits
-        edges: tuple[Any, Any] = own.edges, other.edges
-        np.testing.assert_allclose(*edges, rtol=1e-12)
+        np.testing.assert_allclose(edges_of(own), edges_of(other), rtol=1e-12)
     assert found.shape == expected.shape
     if weight is None:
         np.testing.assert_array_equal(found.view(flow=True), expected.view(flow=True))
     else:
-        np.testing.assert_allclose(found.values(flow=True), expected.values(flow=True), rtol=1e-12)
-        np.testing.assert_allclose(found.variances(flow=True), expected.variances(flow=True), rtol=1e-12)
+        for what in ("values", "variances"):
+            ours, theirs = (getattr(one, what)(flow=True) for one in (found, expected))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 @pytest.mark.parametrize("axis", FLOATS, ids=str)

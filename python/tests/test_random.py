@@ -142,7 +142,7 @@ def write(tmp_path_factory: pytest.TempPathFactory) -> Callable[[pa.Table], back
 
 def floats(values: Any, rows: int) -> Any:
     """Give floats in which a missing value is NaN, one for each row."""
-    array = np.ma.filled(np.ma.asarray(ak.to_numpy(values), "f8"), np.nan)
+    array: Any = np.ma.filled(np.ma.asarray(ak.to_numpy(values), "f8"), np.nan)
     return np.broadcast_to(array, rows)
 
 
