@@ -66,7 +66,7 @@ impl Mount {
     ) -> Result<(), Refusal> {
         self.with_turn(caller, file, Need::Write, |turn| {
             if target.is_direct {
-                return Ok(self.write_through(turn, target, data)?);
+                return Ok(self.write_through(caller, turn, target, data)?);
             }
             let length = data.len() as u64;
             let mut state = self.wait_for_room(caller, file, file.lock(), (length, turn.grant()?))?;
@@ -83,12 +83,12 @@ impl Mount {
     }
 
     /// Writes past the buffer, after what is in it.
-    fn write_through(&self, turn: &Turn<'_>, target: Target, data: &[u8]) -> Result<()> {
+    fn write_through(&self, caller: &Caller, turn: &Turn<'_>, target: Target, data: &[u8]) -> Result<()> {
         let (file, held) = (turn.file, turn.grant()?);
         self.drain(file, held)?;
         let offset = file.lock().target(target.offset, target.is_append);
         let end = end_of(offset, data.len() as u64)?;
-        held.writable()?.write_at(offset, data)?;
+        self.on_copies(caller, file.id, held, |bytes| bytes.write_at(offset, data))?;
         let mut state = file.lock();
         turn.require(&state)?;
         (state.size, state.solid) = (state.size.max(end), state.solid.max(end));
@@ -111,7 +111,7 @@ impl Mount {
             let is_other = state.size != size;
             drop(state);
             if is_other {
-                turn.grant()?.writable()?.truncate(size)?;
+                self.on_copies(caller, file.id, turn.grant()?, |bytes| bytes.truncate(size))?;
             }
             let mut state = file.lock();
             turn.require(&state)?;
@@ -208,7 +208,9 @@ impl Mount {
             // What was written since is not stored.
             (size.min(state.size), state.modified)
         };
-        if let Err(failure) = held.bytes.as_ref().map_or(Ok(()), |bytes| bytes.sync(size)) {
+        let sync = |bytes: &client::LiveFile| bytes.sync(size);
+        let synced = held.bytes.as_ref().map(|_| self.on_copies(caller, file.id, held, sync));
+        if let Err(failure) = synced.unwrap_or(Ok(())) {
             file.change(|state| state.lose(failure));
             return None;
         }

@@ -186,7 +186,7 @@ impl Mount {
             Err(failure) => {
                 state.grant = None;
                 drop(state);
-                self.return_grant(client, file.id, grant.generation);
+                self.return_grant(client, (file.id, grant.generation), true);
                 return Err(failure.into());
             }
         }

@@ -23,6 +23,7 @@
 mod cache;
 mod caller;
 mod content;
+mod copies;
 mod errno;
 mod files;
 mod grants;

@@ -33,10 +33,10 @@ impl Mount {
         self.with_turn(caller, file, Need::WriteAlone, |turn| {
             let held = turn.grant()?;
             self.drain(file, held)?;
-            let bytes = held.writable()?;
-            bytes.change_range(range, change)?;
+            self.on_copies(caller, file.id, held, |bytes| bytes.change_range(range, change))?;
             if change == RangeChange::Zero && !is_end_kept {
-                bytes.change_range(range, RangeChange::Allocate)?;
+                let change = RangeChange::Allocate;
+                self.on_copies(caller, file.id, held, |bytes| bytes.change_range(range, change))?;
             }
             let mut state = file.lock();
             turn.require(&state)?;
@@ -121,8 +121,7 @@ impl Mount {
             if from.is_empty() {
                 return Ok(0);
             }
-            let bytes = held.writable()?;
-            bytes.copy_from(bytes, from, to)?;
+            self.on_copies(caller, file.id, held, |bytes| bytes.copy_within(from, to))?;
             let (length, mut state) = (from.length(), file.lock());
             turn.require(&state)?;
             (state.size, state.solid) = (state.size.max(to + length), state.solid.max(to + length));

@@ -99,7 +99,8 @@ impl Mount {
         let (generation, written) = (held.generation, commit.and_then(|commit| commit.written));
         let ends_writes = held.bytes.as_ref().filter(|_| held.mode == Mode::Write);
         let fenced = ends_writes.map(|bytes| bytes.fence()).unwrap_or_default();
-        let all = ReturnGrant { closed, fenced, ..plain(client, file.id, generation) };
+        let is_complete = held.bytes.as_deref().is_none_or(client::LiveFile::is_even);
+        let all = ReturnGrant { closed, fenced, is_complete, ..plain(client, file.id, generation) };
         let call = |commit| ReturnGrant { commit, ..all.clone() };
         let is_held = file.change(|state| state.is_under(generation) && state.session == client);
         let told = if is_held { self.tell(call(written)) } else { Ok(()) };
@@ -173,7 +174,7 @@ impl Mount {
         self.device.forget_attributes(self.node(id));
         let job = move || {
             if let Some(generation) = returned {
-                own.return_grant(client, id, generation);
+                own.return_grant(client, (id, generation), false);
             }
             own.device.drop_pages(own.node(id));
             open.change(|state| state.dropping -= 1);
@@ -187,7 +188,8 @@ impl Mount {
     pub(crate) fn recall(&self, client: ClientId, recall: &Recall) -> bool {
         let (id, generation) = (recall.file, recall.generation);
         let Some(file) = self.files.get(id) else {
-            self.return_grant(client, id, generation);
+            // It may have been given up a moment ago.
+            self.return_grant(client, (id, generation), false);
             return true;
         };
         let mut state = file.lock();
@@ -208,14 +210,20 @@ impl Mount {
         if is_held {
             self.give_back(&file, generation, true);
         } else {
-            self.return_grant(client, id, generation);
+            self.return_grant(client, (id, generation), false);
         }
         true
     }
 
-    pub(crate) fn return_grant(&self, client: ClientId, file: FileId, generation: Generation) {
+    /// Tells the head that a grant is over. `is_complete`: all copies have all that was written under it.
+    pub(crate) fn return_grant(
+        &self,
+        client: ClientId,
+        (file, generation): (FileId, Generation),
+        is_complete: bool,
+    ) {
         // If that fails the head asks for it when somebody needs it.
-        let _ = self.tell(plain(client, file, generation));
+        let _ = self.tell(ReturnGrant { is_complete, ..plain(client, file, generation) });
     }
 
     fn tell(&self, call: ReturnGrant) -> Result<(), Refusal> {
@@ -229,8 +237,8 @@ impl Mount {
 
 /// The return of a grant, if nothing more is to be said.
 fn plain(client: ClientId, file: FileId, generation: Generation) -> ReturnGrant {
-    let (commit, closed, fenced, is_unused) = (None, None, Vec::new(), false);
-    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused }
+    let (commit, closed, fenced, is_unused, is_complete) = (None, None, Vec::new(), false, true);
+    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused, is_complete }
 }
 
 /// The return of a grant with which nothing was opened.

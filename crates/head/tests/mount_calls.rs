@@ -51,7 +51,7 @@ fn ask(world: &mut World, client: ClientId, file: FileId, mode: Mode) -> Option<
 fn close(client: ClientId, file: FileId, generation: Generation, size: Option<u64>) -> ReturnGrant {
     let commit = size.map(|size| Written { size, modified: Timestamp(9) });
     let (closed, fenced, is_unused) = (Some(Mode::Write), Vec::new(), false);
-    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused }
+    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused, is_complete: true }
 }
 
 fn size(world: &mut World, client: ClientId, file: FileId) -> u64 {

@@ -68,7 +68,7 @@ fn give_back(world: &mut World, client: ClientId, file: FileId, generation: Gene
 
 fn plain_return(client: ClientId, file: FileId, generation: Generation) -> ReturnGrant {
     let (commit, closed, fenced, is_unused) = (None, None, Vec::new(), false);
-    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused }
+    ReturnGrant { client, file, generation, commit, closed, fenced, is_unused, is_complete: true }
 }
 
 fn next_recalls(client: ClientId, start: Incarnation) -> NextRecalls {

@@ -187,6 +187,14 @@ impl FileGrants {
         alive.map(|grant| grant.generation).min().unwrap_or(self.next)
     }
 
+    /// Names the disk servers that carry out the writes of a grant that was given just now: where its file lies was not known when
+    /// it was asked for.
+    pub fn set_servers(&mut self, generation: Generation, servers: &BTreeSet<ServerId>) {
+        if let Some(grant) = self.find(generation).filter(|grant| grant.mode == Mode::Write) {
+            grant.unfenced.clone_from(servers);
+        }
+    }
+
     /// A grant ends: it gives no right any more, and is over once it is fenced. Told again, it changes nothing.
     pub fn end(&mut self, client: ClientId, generation: Generation, how: Ended) {
         if let Some(grant) = self.find(generation).filter(|grant| grant.client == client) {
@@ -253,7 +261,7 @@ impl FileGrants {
         }
     }
 
-    /// An operator says that a disk server will never serve again as it was: nothing is waited for from it.
+    /// What a disk server has of the file is never read again: nothing is waited for from it.
     pub fn forget_server(&mut self, server: ServerId) {
         for grant in &mut self.grants {
             grant.unfenced.remove(&server);

@@ -4,7 +4,7 @@ use super::{FailedCopy, is_of_server};
 use crate::xrd::{self, Options};
 use base::{Failure, ObjectId, Result};
 use std::sync::{
-    Arc, PoisonError, RwLock,
+    Arc, Mutex, MutexGuard, PoisonError, RwLock,
     atomic::{AtomicU64, Ordering},
 };
 use wire::control::LayoutObject;
@@ -26,6 +26,8 @@ pub(super) struct Column {
     options: Options,
     /// Where it ends.
     end: AtomicU64,
+    /// Copies that failed and are in the layout still.
+    failed: Mutex<Vec<FailedCopy>>,
 }
 
 impl Column {
@@ -36,15 +38,12 @@ impl Column {
             spare: objects.to_vec(),
             options: options.clone(),
             end: AtomicU64::new(0),
+            failed: Mutex::default(),
         }
     }
 
-    /// Opens all copies for writing. Those that cannot be opened are put with `failed`, unless all are.
-    pub(super) fn to_update(
-        objects: &[LayoutObject],
-        options: &Options,
-        failed: &mut Vec<FailedCopy>,
-    ) -> Result<Self> {
+    /// Opens all copies for writing. Those that cannot be opened have failed, unless all have.
+    pub(super) fn to_update(objects: &[LayoutObject], options: &Options) -> Result<Self> {
         let opened = super::at_once(objects.iter().collect(), |object| open_update(object, options));
         let (mut open, mut failures) = (Vec::new(), Vec::new());
         for (object, outcome) in objects.iter().zip(opened) {
@@ -57,15 +56,35 @@ impl Column {
         if open.is_empty() {
             return Err(failures.swap_remove(0).failure);
         }
-        failed.extend(failures);
         let end = open.iter().map(|copy| copy.file.size()).max().unwrap_or(0);
         let (open, end) = (RwLock::new(open), AtomicU64::new(end));
-        Ok(Self { open, spare: Vec::new(), options: options.clone(), end })
+        let failed = Mutex::new(failures);
+        Ok(Self { open, spare: Vec::new(), options: options.clone(), end, failed })
     }
 
     /// The copies that are open.
     pub(super) fn open_copies(&self) -> Vec<Arc<Copy>> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Copies that failed and are in the layout still.
+    pub(super) fn failed(&self) -> MutexGuard<'_, Vec<FailedCopy>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps in mind that a copy failed.
+    pub(super) fn fail(&self, object: ObjectId, failure: &Failure) {
+        let mut failed = self.failed();
+        if failed.iter().all(|copy| copy.object != object) {
+            failed.push(FailedCopy { object, failure: failure.clone() });
+        }
+    }
+
+    /// Whether copies are left that have not failed.
+    pub(super) fn can_go_on(&self) -> bool {
+        let open = self.open_copies();
+        let failed = self.failed();
+        open.iter().any(|copy| failed.iter().all(|other| other.object != copy.object))
     }
 
     /// The objects that are open.
@@ -110,10 +129,12 @@ impl Column {
         if self.spare.is_empty() {
             // Open for writing: the grant allows nobody else to change them, so that all have the same.
             let mut outcome = Err(Failure::unavailable("no copy can be read"));
-            for copy in &copies {
+            let failed: Vec<_> = self.failed().iter().map(|copy| copy.object).collect();
+            for copy in copies.iter().filter(|copy| !failed.contains(&copy.object)) {
                 outcome = ask(&copy.file);
-                if outcome.as_ref().map_or_else(|failure| !is_of_server(failure), |_| true) {
-                    break;
+                match &outcome {
+                    Err(failure) if is_of_server(failure) => self.fail(copy.object, failure),
+                    _ => break,
                 }
             }
             return outcome;
@@ -156,6 +177,8 @@ impl Column {
     pub(super) fn retain(&self, is_kept: impl Fn(ObjectId) -> bool) {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         open.retain(|copy| is_kept(copy.object));
+        drop(open);
+        self.failed().retain(|copy| is_kept(copy.object));
     }
 
     /// Closes all copies that nobody uses.

@@ -14,17 +14,27 @@ mod stripes;
 use crate::xrd::{self, Options};
 use base::{ErrorKind, Failure, ObjectId, Result};
 use column::Column;
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use stripes::Stripes;
-use wire::control::{FencedObject, Layout, LiveStart};
+use wire::control::{FencedObject, Layout, LayoutObject, LiveStart};
+
+/// How long a disk server is waited for that does not take a connection, and that does not answer, if another one has the same.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The bytes of a file under a grant. Threads may use it at the same time.
 #[derive(Debug)]
 pub struct LiveFile {
     stripes: Stripes,
     columns: Vec<Column>,
-    /// Copies that failed and are in the layout still.
-    failed: Mutex<Vec<FailedCopy>>,
+    /// Some copies have what others do not have, and none of them is known to be wrong.
+    is_torn: AtomicBool,
 }
 
 /// A copy that failed.
@@ -42,7 +52,7 @@ impl LiveFile {
     /// # Errors
     /// If of a column no copy can be opened.
     pub fn open_read(layout: &Layout, options: &Options) -> Result<Self> {
-        let file = Self::new(layout, |objects| Ok(Column::to_read(objects, options)))?;
+        let file = Self::new(layout, |objects| Ok(Column::to_read(objects, &patience(options, objects))))?;
         file.columns.iter().try_for_each(|column| column.reachable().map(drop))?;
         Ok(file)
     }
@@ -53,21 +63,21 @@ impl LiveFile {
     /// # Errors
     /// If of a column no copy can be opened. If one can, the others are told by [`Self::failed`].
     pub fn open_update(layout: &Layout, size: u64, options: &Options) -> Result<Self> {
-        let mut failed = Vec::new();
-        let mut file = Self::new(layout, |objects| Column::to_update(objects, options, &mut failed))?;
-        file.failed = Mutex::new(failed);
+        let file = Self::new(layout, |objects| Column::to_update(objects, &patience(options, objects)))?;
         let cuts = file.columns.iter().enumerate().filter_map(|(index, column)| {
             let bytes = file.stripes.column_bytes(size, index);
             (column.end() > bytes).then_some((index, bytes))
         });
-        file.resize(&cuts.collect::<Vec<_>>())?;
+        let cuts: Vec<_> = cuts.collect();
+        if let Err(failure) = file.resize(&cuts)
+            && !file.can_go_on()
+        {
+            return Err(failure);
+        }
         Ok(file)
     }
 
-    fn new(
-        layout: &Layout,
-        mut open: impl FnMut(&[wire::control::LayoutObject]) -> Result<Column>,
-    ) -> Result<Self> {
+    fn new(layout: &Layout, open: impl Fn(&[LayoutObject]) -> Result<Column>) -> Result<Self> {
         let columns = &layout.columns;
         if columns.is_empty() || columns.iter().any(Vec::is_empty) || (columns.len() > 1 && layout.unit == 0)
         {
@@ -76,7 +86,7 @@ impl LiveFile {
         Ok(Self {
             stripes: Stripes { unit: layout.unit, width: columns.len() as u64 },
             columns: columns.iter().map(|objects| open(objects)).collect::<Result<_>>()?,
-            failed: Mutex::default(),
+            is_torn: AtomicBool::new(false),
         })
     }
 
@@ -121,19 +131,19 @@ impl LiveFile {
         }
         let open: Vec<_> = self.columns.iter().map(Column::open_copies).collect();
         let mut targets = Vec::new();
-        for ((start, pieces), copies) in parts.iter().zip(&open).filter(|((_, pieces), _)| !pieces.is_empty())
-        {
-            targets.extend(copies.iter().map(|copy| (copy, *start, pieces)));
+        for (index, ((start, pieces), copies)) in parts.iter().zip(&open).enumerate() {
+            let copies = copies.iter().filter(|_| !pieces.is_empty());
+            targets.extend(copies.map(|copy| (index, copy, *start, pieces)));
         }
         let writes: Vec<_> = targets
             .iter()
-            .map(|(copy, offset, pieces)| xrd::WritePieces { file: &copy.file, offset: *offset, pieces })
+            .map(|(_, copy, offset, pieces)| xrd::WritePieces { file: &copy.file, offset: *offset, pieces })
             .collect();
         let done = xrd::write_at_once(&writes);
         for (column, (start, pieces)) in self.columns.iter().zip(&parts) {
             column.grown(start + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>());
         }
-        self.note(targets.iter().map(|(copy, ..)| copy.object).zip(done))
+        self.note(targets.iter().map(|(index, copy, ..)| (*index, copy.object)).zip(done))
     }
 
     /// Makes durable at every copy what was written, as a file of `size` bytes.
@@ -147,9 +157,9 @@ impl LiveFile {
             });
             self.resize(&short.collect::<Vec<_>>())?;
         }
-        let copies: Vec<_> = self.columns.iter().flat_map(Column::open_copies).collect();
-        let done = at_once(copies.iter().collect(), |copy| copy.file.sync());
-        self.note(copies.iter().map(|copy| copy.object).zip(done))
+        let copies: Vec<_> = self.all_copies().collect();
+        let done = at_once(copies.iter().collect(), |(_, copy)| copy.file.sync());
+        self.note(copies.iter().map(|(index, copy)| (*index, copy.object)).zip(done))
     }
 
     /// Has the disk servers refuse the grant from now on, all at once. Those that do not answer are left out.
@@ -172,10 +182,11 @@ impl LiveFile {
         let mut copies = Vec::new();
         for (index, bytes) in columns {
             self.columns[*index].set_end(*bytes);
-            copies.extend(self.columns[*index].open_copies().into_iter().map(|copy| (copy, *bytes)));
+            let open = self.columns[*index].open_copies().into_iter();
+            copies.extend(open.map(|copy| (*index, copy, *bytes)));
         }
-        let done = at_once(copies.iter().collect(), |(copy, bytes)| copy.file.truncate(*bytes));
-        self.note(copies.iter().map(|(copy, _)| copy.object).zip(done))
+        let done = at_once(copies.iter().collect(), |(_, copy, bytes)| copy.file.truncate(*bytes));
+        self.note(copies.iter().map(|(index, copy, _)| (*index, copy.object)).zip(done))
     }
 
     /// The objects that hold what is written.
@@ -187,14 +198,25 @@ impl LiveFile {
     /// Copies that failed while others of their column did not. Nothing is written until they are [dropped](Self::keep).
     #[must_use]
     pub fn failed(&self) -> Vec<FailedCopy> {
-        self.failed_copies().clone()
+        self.columns.iter().flat_map(|column| column.failed().clone()).collect()
+    }
+
+    /// Whether each column has a copy that has not failed.
+    #[must_use]
+    pub fn can_go_on(&self) -> bool {
+        self.columns.iter().all(Column::can_go_on)
+    }
+
+    /// Whether all copies have the same, as far as is known here.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        !self.is_torn.load(Ordering::SeqCst) && self.columns.iter().all(|column| column.failed().is_empty())
     }
 
     /// Goes on with the copies of `layout`: the head has taken the others out of it.
     pub fn keep(&self, layout: &Layout) {
         let is_kept = |object: ObjectId| layout.objects().any(|kept| kept.object == object);
         self.columns.iter().for_each(|column| column.retain(is_kept));
-        self.failed_copies().retain(|copy| is_kept(copy.object));
     }
 
     /// Closes all connections. What counts was synced before.
@@ -202,26 +224,46 @@ impl LiveFile {
         self.columns.into_iter().map(Column::close).fold(Ok(()), Result::and)
     }
 
-    fn failed_copies(&self) -> std::sync::MutexGuard<'_, Vec<FailedCopy>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// All copies that are open, with their columns.
+    fn all_copies(&self) -> impl Iterator<Item = (usize, Arc<column::Copy>)> {
+        let columns = self.columns.iter().enumerate();
+        columns.flat_map(|(index, column)| column.open_copies().into_iter().map(move |copy| (index, copy)))
     }
 
     /// Refuses to write while a copy of the layout would not have it.
     fn require_all(&self) -> Result<()> {
-        self.failed_copies().first().map_or(Ok(()), |copy| Err(copy.failure.clone()))
+        let first = self.columns.iter().find_map(|column| column.failed().first().cloned());
+        first.map_or(Ok(()), |copy| Err(copy.failure))
     }
 
-    /// Keeps in mind which copies have failed; yields the first failure.
-    fn note(&self, done: impl Iterator<Item = (ObjectId, Result<()>)>) -> Result<()> {
+    /// Keeps in mind which copies have failed, each with its column; yields the first failure.
+    fn note(&self, done: impl Iterator<Item = ((usize, ObjectId), Result<()>)>) -> Result<()> {
         let mut first = Ok(());
-        for (object, outcome) in done {
+        for ((index, object), outcome) in done {
             let Err(failure) = outcome else { continue };
+            let column = &self.columns[index];
             if is_of_server(&failure) {
-                self.failed_copies().push(FailedCopy { object, failure: failure.clone() });
+                column.fail(object, &failure);
+            } else if column.open_copies().len() > 1 {
+                // Others may have done it.
+                self.is_torn.store(true, Ordering::SeqCst);
             }
             first = first.and(Err(failure));
         }
         first
+    }
+}
+
+/// How long a disk server is waited for: not long, if another one has the same.
+fn patience(options: &Options, objects: &[LayoutObject]) -> Options {
+    if objects.len() < 2 {
+        return options.clone();
+    }
+    Options {
+        connect_timeout: options.connect_timeout.min(CONNECT_PATIENCE),
+        progress_timeout: options.progress_timeout.min(PATIENCE),
+        retry_max: options.retry_max.min(1),
+        ..options.clone()
     }
 }
 

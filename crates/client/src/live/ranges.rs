@@ -20,10 +20,10 @@ impl LiveFile {
             if change == RangeChange::Allocate {
                 column.grown(part.end);
             }
-            copies.extend(column.open_copies().into_iter().map(|copy| (copy, part)));
+            copies.extend(column.open_copies().into_iter().map(|copy| (index, copy, part)));
         }
-        let done = at_once(copies.iter().collect(), |(copy, part)| copy.file.change_range(*part, change));
-        self.note(copies.iter().map(|(copy, _)| copy.object).zip(done))
+        let done = at_once(copies.iter().collect(), |(_, copy, part)| copy.file.change_range(*part, change));
+        self.note(copies.iter().map(|(index, copy, _)| (*index, copy.object)).zip(done))
     }
 
     /// Finds the next data or hole from `offset` on. Where a column ends it has a hole; the caller knows where the file ends.
@@ -42,24 +42,25 @@ impl LiveFile {
         Ok(first)
     }
 
-    /// Has the disk server copy the range `from` of `source`, or of this file, to `to`.
+    /// Has each disk server copy a range of the file to `to`, where its column goes on in one object.
     ///
     /// # Errors
     /// [`base::ErrorKind::Unsupported`] if the bytes would have to move between disk servers: the caller copies them.
-    pub fn copy_from(&self, source: &Self, from: ByteRange, to: u64) -> Result<()> {
+    pub fn copy_within(&self, from: ByteRange, to: u64) -> Result<()> {
         self.require_all()?;
-        let elsewhere = || Failure::unsupported("the bytes are not in one object on one disk server");
-        let ([sink], [source]) = (&*self.columns, &*source.columns) else { return Err(elsewhere()) };
-        let (sinks, sources) = (sink.open_copies(), source.open_copies());
-        let ([sink_copy], Some(source)) = (&*sinks, sources.first()) else { return Err(elsewhere()) };
+        let [column] = &*self.columns else {
+            return Err(Failure::unsupported("the bytes are not in one object on one disk server"));
+        };
         let mut done = 0;
         while done < from.length() {
             let offset = from.offset + done;
             let part = ByteRange { offset, end: from.end.min(offset + RANGE_COPY_BYTES_MAX) };
-            let outcome = sink_copy.file.copy_from(&source.file, part, to + done);
-            self.note(std::iter::once((sink_copy.object, outcome)))?;
+            let copies = column.open_copies();
+            let outcomes =
+                at_once(copies.iter().collect(), |copy| copy.file.copy_from(&copy.file, part, to + done));
+            self.note(copies.iter().map(|copy| (0, copy.object)).zip(outcomes))?;
             done += part.length();
-            sink.grown(to + done);
+            column.grown(to + done);
         }
         Ok(())
     }

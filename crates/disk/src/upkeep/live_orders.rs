@@ -123,20 +123,33 @@ impl LiveKeeper {
     /// Carries out fences, for which clients wait, and begins to seal as much as there is room for. Yields how long to rest.
     async fn begin(&self, orders: Vec<LiveOrder>, seals: &mut Seals) -> Duration {
         let (mut is_under_way, mut has_failed) = (!orders.is_empty(), false);
+        // Syncs of several fences go together.
+        let mut fences = JoinSet::new();
         for order in orders {
             match order {
-                LiveOrder::Fence { object, fence } => match self.fence(object, fence).await {
-                    Ok(()) => is_under_way = false,
-                    Err(failure) => {
-                        warn!(partition = self.name(), %object, %failure, "cannot fence a live object; retrying");
-                        has_failed = true;
-                    }
-                },
-                LiveOrder::Seal { object, file, path, holder, size } => {
+                LiveOrder::Fence { object, fence } => {
+                    let own = self.clone();
+                    fences.spawn(async move { (object, own.fence(object, fence).await) });
+                }
+                LiveOrder::Seal { object, content, file, path, holder, size } => {
                     if seals.admit(object) {
-                        let label = Label { file, path, generation: object.0, holder, piece: None };
+                        let generation = if content == 0 { object.0 } else { content };
+                        let label = Label { file, path, generation, holder, piece: None };
                         seals.tasks.spawn(self.clone().seal(object, label, size));
                     }
+                }
+            }
+        }
+        while let Some(ended) = fences.join_next().await {
+            match ended {
+                Ok((_, Ok(()))) => is_under_way = false,
+                Ok((object, Err(failure))) => {
+                    warn!(partition = self.name(), %object, %failure, "cannot fence a live object; retrying");
+                    has_failed = true;
+                }
+                Err(cause) => {
+                    warn!(partition = self.name(), %cause, "the task that fenced an object panicked");
+                    has_failed = true;
                 }
             }
         }

@@ -91,7 +91,8 @@ impl Mount {
 
     fn send_one(&self, file: &OpenFile, held: &HeldGrant, flight: &Flight) {
         let (offset, end) = (flight.offset, flight.offset + flight.data.len() as u64);
-        let outcome = held.writable().and_then(|bytes| bytes.write_at(offset, &flight.data));
+        let write = |bytes: &client::LiveFile| bytes.write_at(offset, &flight.data);
+        let outcome = self.on_copies(&Caller::nobody(), file.id, held, write);
         let failure = file.change(|state| {
             let is_late = !state.is_under(held.generation);
             state.buffer.landed(flight.number);

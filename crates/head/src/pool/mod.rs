@@ -3,6 +3,7 @@
 mod act;
 mod calls;
 pub mod decide;
+mod live;
 #[cfg(test)]
 mod testing;
 
@@ -26,6 +27,7 @@ pub(crate) use act::{
 };
 
 pub(crate) use calls::partition_of;
+pub(crate) use live::{LiveWish, is_away, live_partitions, live_promise, pool_of_live, whole_replicas};
 
 use crate::{
     Core, Topic,
@@ -188,11 +190,17 @@ fn make_room(
     Ok(None)
 }
 
-/// A file has one replica that was made elsewhere than by a write: what its pool promises beyond that is made next.
-pub(crate) fn note_sealed(core: &mut Core, file: FileId, partition: &str, now: Timestamp) -> Result<()> {
+/// A file has so many replicas that were made elsewhere than by a write: what its pool promises beyond that is made next.
+pub(crate) fn note_sealed(
+    core: &mut Core,
+    file: FileId,
+    partition: &str,
+    replicas: usize,
+    now: Timestamp,
+) -> Result<()> {
     let pool = act::mirror::pool_of_partition(core, partition)?;
-    if pool.copies > 1 || pool.pieces().is_some() {
-        core.store.put_shortage(file, &pool.name, 1, now)?;
+    if usize::from(pool.copies) > replicas || pool.pieces().is_some() {
+        core.store.put_shortage(file, &pool.name, replicas, now)?;
     }
     Ok(())
 }

@@ -6,27 +6,19 @@ use super::{
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
-    executor::core::CapFor,
-    pool::{require_size, source},
+    pool::require_size,
     share::opens::shown_path,
-    store::{Node, PutOff, Replica, ReplicaState, SharedFile},
+    store::{LiveContent, Node, PutOff, SharedFile},
     tape,
     waiters::Awaited,
 };
 use ::share::{Answer, ClientId, Ended, Generation, Mode, RequestId, Stage};
 use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
-use std::{collections::BTreeSet, sync::Arc};
-use wire::{
-    auth::capability::{Access, OPEN_LIFETIME},
-    control::{
-        AskGrant, CommitNode, Done, GrantAnswer, Layout, MountedNode, ReturnGrant, ShareGrant, Written,
-    },
-};
+use std::sync::Arc;
+use wire::control::{AskGrant, CommitNode, Done, GrantAnswer, MountedNode, ReturnGrant, ShareGrant, Written};
 
 /// Grants are on whole files; the rules know ranges.
 const ALL: ByteRange = ByteRange { offset: 0, end: u64::MAX };
-/// A live file has one object: its disk server is the only one to be fenced.
-pub(super) const SERVER: ::share::ServerId = 0;
 
 impl Apply for AskGrant {
     fn apply(self, core: &mut Core, context: &Context) -> Result<GrantAnswer> {
@@ -35,9 +27,10 @@ impl Apply for AskGrant {
         let path = shown_path(core, &node)?;
         require_open(core, &self, &path)?;
         let next = sessions::evict_silent(core, (self.file, self.client), context)?;
+        live::drop_away(core, self.file, self.mode == Mode::Write, context)?;
         let mut shared = shared_file(core, self.file)?;
-        if shared.live.as_ref().is_some_and(|live| live.is_sealing) {
-            return wait(core, context, &self, "its disk server is sealing it".to_owned(), None);
+        if let Some(waits) = live::is_ending(core, self.file, &shared) {
+            return wait(core, context, &self, waits, None);
         }
         if let Some(waits) = live::not_on_disk(core, context, (&node, &path), &shared)? {
             return wait(core, context, &self, waits, None);
@@ -48,7 +41,8 @@ impl Apply for AskGrant {
             return wait(core, context, &self, waits, next);
         }
         let asked = (self.client, self.request);
-        match shared.grants.ask(asked, (self.mode, ALL), &BTreeSet::from([SERVER])) {
+        let servers = shared.live.as_ref().map(LiveContent::servers).unwrap_or_default();
+        match shared.grants.ask(asked, (self.mode, ALL), &servers) {
             Answer::Wait(_) => {
                 let waits = sessions::who_has(core, &shared, self.client)?;
                 put(core, self.file, &shared, context.now)?;
@@ -73,12 +67,12 @@ fn given(
     (mode, generation): (Mode, Generation),
 ) -> Result<ShareGrant> {
     if mode == Mode::Write {
-        live::begin(core, context, (node, path), shared)?;
+        live::begin(core, context, (node, path), (shared, generation))?;
         // Doors have kept that this file can be read as it is.
         core.store.set_visible();
         core.store.leases().changed(node.id);
     }
-    let layout = layout(core, (node, path), shared, (mode, generation), context.now)?;
+    let layout = live::layout(core, (node, path), shared, (mode, generation), context.now)?;
     Ok(ShareGrant { generation, layout, size: node.size, modified: node.modified })
 }
 
@@ -91,7 +85,7 @@ pub(super) fn offer(
     (asked, mode): ((ClientId, RequestId), Mode),
 ) -> Result<Option<ShareGrant>> {
     let is_ready = match (&shared.live, mode) {
-        (Some(live), _) => !live.is_sealing,
+        (Some(live), _) => !live.is_sealing && !live.is_uneven,
         (None, Mode::Read) => source(core, node, node.id.0, context.now)?.is_some(),
         // Not the open makes a file live, but the first write.
         (None, Mode::Write) => false,
@@ -102,7 +96,8 @@ pub(super) fn offer(
     if mode == Mode::Write && core.store.leases().is_leased(node.id, asked.0, context.now) {
         return Ok(None);
     }
-    match shared.grants.ask(asked, (mode, ALL), &BTreeSet::from([SERVER])) {
+    let servers = shared.live.as_ref().map(LiveContent::servers).unwrap_or_default();
+    match shared.grants.ask(asked, (mode, ALL), &servers) {
         Answer::Granted(generation) => {
             given(core, context, (node, path), shared, (mode, generation)).map(Some)
         }
@@ -147,37 +142,6 @@ fn require_open(core: &Core, ask: &AskGrant, path: &FilePath) -> Result<()> {
     Err(Failure::invalid(format!("mount {} has not opened {path} for that", ask.client)))
 }
 
-/// Where the bytes are, with capabilities.
-fn layout(
-    core: &Core,
-    (node, path): (&Node, &FilePath),
-    shared: &SharedFile,
-    (mode, generation): (Mode, Generation),
-    now: Timestamp,
-) -> Result<Layout> {
-    let live = shared.live.as_ref().filter(|live| mode == Mode::Write || live.is_committed);
-    let Some(live) = live else {
-        let replica = source(core, node, node.id.0, now)?;
-        let replica = replica.ok_or_else(|| Failure::unavailable(format!("{path} cannot be read now")))?;
-        let url = core.file_url((node, &replica), path, now)?;
-        return Ok(Layout::of_one(replica.object, url));
-    };
-    let object = Replica {
-        object: live.object,
-        file: node.id,
-        partition: live.partition.clone(),
-        state: ReplicaState::Online,
-        owner: node.owner.clone(),
-        size: node.size,
-        created: now,
-        used: now,
-        piece: None,
-    };
-    let access = if mode == Mode::Write { Access::Live } else { Access::LiveRead };
-    let cap = CapFor { access, replica: &object, file: node, path, lifetime: OPEN_LIFETIME };
-    Ok(Layout::of_one(live.object, core.object_url_of(&cap, (generation.0, None), now)?))
-}
-
 impl Apply for CommitNode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<MountedNode> {
         session(core, context, self.client)?;
@@ -209,7 +173,7 @@ fn commit(
 }
 
 /// Refuses whoever has not, or not any more, the grant to write.
-fn require_held(
+pub(super) fn require_held(
     shared: &SharedFile,
     (file, client, generation): (FileId, ClientId, Generation),
 ) -> Result<()> {
@@ -236,6 +200,9 @@ impl Apply for ReturnGrant {
             commit(core, (self.file, self.client, self.generation), written, context)?;
         }
         let mut shared = shared_file(core, self.file)?;
+        if !self.is_complete && !self.is_unused {
+            live::writer_failed(&mut shared, (self.client, self.generation));
+        }
         shared.grants.end(self.client, self.generation, Ended::Returned);
         note_fenced(core, &mut shared, &self);
         if let Some(mode) = self.closed {
@@ -254,11 +221,14 @@ impl Apply for ReturnGrant {
 /// What a client says of its grant at the disk servers: they have fenced it, or never heard of it. The fence of a start that was not
 /// told which grants have ended may be forgotten by now; then one is ordered that is synced.
 fn note_fenced(core: &Core, shared: &mut SharedFile, returned: &ReturnGrant) {
-    let Some(object) = shared.live.as_ref().map(|live| live.object) else { return };
-    let told = core.live.share.starts.get(&object);
-    let is_fenced = returned.fenced.iter().any(|it| it.object == object && Some(&it.start) == told);
-    if is_fenced || returned.is_unused {
-        shared.grants.fenced(SERVER, returned.generation);
+    let Some(live) = &shared.live else { return };
+    let told = |object| core.live.share.starts.get(&object).copied();
+    let has_fenced = |object| {
+        returned.fenced.iter().any(|it| it.object == object && Some(it.start) == told(object))
+    };
+    let fenced = live.copies.iter().filter(|copy| returned.is_unused || has_fenced(copy.object));
+    for copy in fenced {
+        shared.grants.fenced(copy.server, returned.generation);
     }
 }
 

@@ -113,7 +113,12 @@ fn note_live(core: &mut Core, file: FileId, shared: &SharedFile, now: Timestamp)
         index.quiet.remove(&file);
         return;
     };
-    index.objects.insert(live.object, file);
+    for copy in &live.copies {
+        index.objects.insert(copy.object, file);
+    }
+    if live.is_uneven {
+        index.hasty.insert(file);
+    }
     if is_written(shared) {
         index.quiet.remove(&file);
     } else {

@@ -151,7 +151,8 @@ impl Apply for MakeNode {
             make_special(core, &node, self.kind, &self.target)?;
             return made_in(core, context, self.client, &node);
         }
-        let mut made = live::place(core, (&node, None), context)?;
+        let pool = core.store.policy(&core.config.pool)?;
+        let mut made = live::place(core, &node, &pool, context)?;
         made.is_committed = true;
         core.store.set_live_content(node.id, made.object, (0, context.now))?;
         refuse_excess(core, &node, Growth { is_new: true, bytes: 0 })?;

@@ -1,6 +1,6 @@
 //! Sessions of mounts: how they begin, renew their leases, and end.
 
-use super::{leases, load, put, session, shared_file, standing};
+use super::{leases, live, load, put, session, shared_file, standing};
 use crate::{Apply, Context, Core, namespace::resolve, share::opens, store::MountRow, waiters::Awaited};
 use ::share::{ClientId, Incarnation, Mode, Session, Stage};
 use base::{ErrorKind, Failure, FileId, Millis, Result, Timestamp};
@@ -115,6 +115,7 @@ fn end(core: &mut Core, client: ClientId, is_cache_gone: bool, context: &Context
         after = *last;
         for (file, mut shared) in page {
             let before = shared.clone();
+            live::writer_ended(core, &mut shared, client)?;
             shared.grants.evict(client);
             if is_cache_gone {
                 shared.grants.lease_over(client);

@@ -37,6 +37,7 @@ pub(crate) use rows::{
         ActiveJob, ActiveJobs, ArrayRow, CostRow, DependencyRow, DependencyState, JobFileRole, JobOwner,
         JobRow, Line, NewJobs, QueueRow, QueueTable, Running, TapeCost, Wish, WorkerRow,
     },
+    live::{LiveContent, LiveCopy},
     namespace::{
         adoptions::AdoptionRow,
         grants::GrantRow,
@@ -55,7 +56,7 @@ pub(crate) use rows::{
     },
     repack::RepackRow,
     requests::{Purpose, RequestRow, SessionRow, TargetRow},
-    share::{LiveObject, MountRow, Opens, SharedFile},
+    share::{MountRow, Opens, SharedFile},
     stage::{StageFileRow, StageRequestRow},
     volumes::{CopyRow, DriveRow, VolumeRow},
 };

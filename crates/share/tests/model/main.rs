@@ -7,6 +7,7 @@
 //!
 //! `BP_MODEL_GENERATIONS=3 cargo test --release -p share --test model` looks further.
 
+mod copies;
 mod leases;
 mod restarts;
 mod rules;
@@ -70,6 +71,15 @@ fn nothing_old_is_served_from_a_cache_of_names() {
     }
     for (mistake, scope) in leases::Mistake::ALL {
         let found = explore(leases::Leases { scope, mistake: Some(mistake) }, true).0;
+        assert!(!found.is_empty(), "{mistake:?} breaks no rule");
+    }
+}
+
+#[test]
+fn copies_of_a_file_are_read_as_one() {
+    assert_eq!(explore(copies::Copies { mistake: None }, false), (Vec::new(), true));
+    for mistake in copies::Mistake::ALL {
+        let found = explore(copies::Copies { mistake: Some(mistake) }, true).0;
         assert!(!found.is_empty(), "{mistake:?} breaks no rule");
     }
 }

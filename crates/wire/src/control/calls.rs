@@ -134,6 +134,7 @@ macro_rules! for_each_call {
             AskGrant => GrantAnswer, "ask_grant", Mounts, Head, Reads, ["file"],
                 pending |reply| reply.grant.is_none();
             CommitNode => MountedNode, "commit_node", Mounts, Head, Changes, ["file", "size"];
+            DropCopies => Layout, "drop_copies", Mounts, Head, Changes, ["file"];
             ReturnGrant => Done, "return_grant", Mounts, Head, Reads, ["file"];
             SetLock => LockAnswer, "set_lock", Mounts, Head, Reads, ["file"],
                 pending |reply| !reply.is_set && reply.verdict.is_none();

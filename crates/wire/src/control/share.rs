@@ -227,6 +227,20 @@ pub struct CommitNode {
     pub modified: Timestamp,
 }
 
+/// Takes copies out of a file that is being written, for good: they did not do what the others did. It is answered with the layout that
+/// is left. One that its pool wants at least is not taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DropCopies {
+    /// The session.
+    pub client: ClientId,
+    /// The file.
+    pub file: FileId,
+    /// The grant to write.
+    pub generation: Generation,
+    /// The copies.
+    pub objects: Vec<ObjectId>,
+}
+
 /// Gives a grant back: nothing is cached under it any more, and nothing more is written. Repeated, it changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReturnGrant {
@@ -248,6 +262,9 @@ pub struct ReturnGrant {
     /// Nothing was opened with the grant at a disk server, nor will be: nothing has to be fenced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unused: bool,
+    /// All copies of the file have all that was written under it. If not, they are compared before anybody uses them.
+    #[serde(default)]
+    pub is_complete: bool,
 }
 
 /// A live object whose disk server refuses a grant from now on, though it may forget that when it starts again.

@@ -5,6 +5,7 @@ pub(crate) mod counts;
 pub(crate) mod facility;
 pub(crate) mod fair_share;
 pub(crate) mod jobs;
+pub(crate) mod live;
 pub(crate) mod namespace;
 pub(crate) mod operator;
 pub(crate) mod pool;

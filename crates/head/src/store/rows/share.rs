@@ -2,8 +2,12 @@
 
 use crate::{
     store::{
-        Store, StoreResult, cache::pending::Removal, document, engine::Row, json,
-        rows::facility::ids::Sequence,
+        Store, StoreResult,
+        cache::pending::Removal,
+        document,
+        engine::Row,
+        json,
+        rows::{facility::ids::Sequence, live::LiveContent},
     },
     waiters::Awaited,
 };
@@ -27,19 +31,6 @@ pub(crate) struct MountRow {
 /// All sessions.
 pub(crate) type MountTable = BTreeMap<ClientId, MountRow>;
 
-/// A live object: the plain file that changes in place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LiveObject {
-    pub(crate) object: ObjectId,
-    pub(crate) partition: String,
-    /// With which object of the partition it begins, and with how many bytes.
-    pub(crate) base: Option<(ObjectId, u64)>,
-    /// It has what the file has; else the file has still what it had before.
-    pub(crate) is_committed: bool,
-    /// Its disk server was ordered to make it an object that never changes.
-    pub(crate) is_sealing: bool,
-}
-
 /// How often a session has a file open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Opens {
@@ -51,7 +42,7 @@ pub(crate) struct Opens {
 /// What mounts do with a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SharedFile {
-    pub(crate) live: Option<LiveObject>,
+    pub(crate) live: Option<LiveContent>,
     pub(crate) grants: FileGrants,
     pub(crate) posix: FileLocks,
     pub(crate) flock: FileLocks,

@@ -91,8 +91,16 @@ fn a_file_is_written_in_place_and_sealed_when_a_door_wants_it() {
     assert_eq!(content(&live), b"01xy45");
     doors.commit(client, file, grant.generation, 6);
     live.close().unwrap();
-    let (generation, fenced) = (grant.generation, Vec::new());
-    let back = ReturnGrant { client, file, generation, commit: None, closed: None, fenced, is_unused: false };
+    let back = ReturnGrant {
+        client,
+        file,
+        generation: grant.generation,
+        commit: None,
+        closed: None,
+        fenced: Vec::new(),
+        is_unused: false,
+        is_complete: true,
+    };
     doors.ask(back).unwrap();
     let reader = doors.grant(client, 2, file, Mode::Read);
     assert_eq!(read(&url(&reader)), b"01xy45");

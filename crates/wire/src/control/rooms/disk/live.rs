@@ -57,7 +57,10 @@ pub enum LiveOrder {
     Seal {
         /// The object.
         object: ObjectId,
-        /// Its file, as its description says.
+        /// The content of which it is, as its description says: all copies have the same. 0: the number of the object.
+        #[serde(default)]
+        content: u64,
+        /// Its file, likewise.
         file: FileId,
         /// The file's path.
         path: FilePath,

@@ -1,0 +1,218 @@
+//! What disk servers do with live objects: begin, fence and seal them.
+
+use super::copies::{drop_away, drop_copies};
+use crate::{
+    Apply, Context, Core, account, batch,
+    namespace::path_of,
+    pool::{came_online, note_sealed, partition_of},
+    share::{is_written, load, put, shared_file},
+    store::{LiveContent, NewContent, Node, Replica, ReplicaState},
+    waiters::Awaited,
+};
+use ::share::Incarnation;
+use base::{Checksums, Failure, FileId, Millis, ObjectId, Result, Timestamp};
+use tracing::error;
+use wire::{
+    control::{BeginLive, Done, LiveBase, LiveFenced, LiveOrder, LiveOrders, LiveSealed, NextLiveOrders},
+    media::object::Label,
+};
+
+/// How long nobody writes to a live file before it is sealed: an editor that saves again a moment later need not wait for that.
+const QUIET: Millis = Millis::from_seconds(10);
+/// How long a file that nobody waits for is left unsealed for a disk server that does not answer: it may only be started again.
+const ABSENT: Millis = Millis::from_seconds(120);
+/// Orders that are given at once.
+const ORDERS_MAX: usize = 100;
+
+impl Apply for BeginLive {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<LiveBase> {
+        let (file, live) = live_content(core, context, self.object)?;
+        let copy = live.copy(self.object).ok_or_else(|| gone(self.object))?;
+        partition_of(core, context, &copy.partition)?;
+        let (object, size) = copy.base.unzip();
+        let node = core.store.node(file)?.filter(|node| !node.is_in_trash());
+        let label = node.map(|node| -> Result<Label> {
+            let (path, holder) = (path_of(core, file)?, node.holder());
+            Ok(Label { file, path, generation: live.object.0, holder, piece: None })
+        });
+        let floor = shared_file(core, file)?.grants.floor();
+        if let Some(start) = self.start {
+            // From now on fences of this start are believed, and of no other.
+            core.live.share.starts.insert(self.object, start);
+        }
+        Ok(LiveBase { object, size: size.unwrap_or(0), label: label.transpose()?, floor })
+    }
+}
+
+fn gone(object: ObjectId) -> Failure {
+    Failure::not_found(format!("object {object} does not change in place any more"))
+}
+
+/// The file that has a live object, and all that it has of that kind.
+fn live_content(core: &mut Core, context: &Context, object: ObjectId) -> Result<(FileId, LiveContent)> {
+    load(core, context.now)?;
+    let file = *core.live.share.objects.get(&object).ok_or_else(|| gone(object))?;
+    let live = shared_file(core, file)?.live.filter(|live| live.copy(object).is_some());
+    Ok((file, live.ok_or_else(|| gone(object))?))
+}
+
+impl Apply for NextLiveOrders {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<LiveOrders> {
+        load(core, context.now)?;
+        partition_of(core, context, &self.partition)?;
+        core.awaits(Awaited::LiveOrders);
+        let share = &core.live.share;
+        let is_due = |(file, since): (&FileId, &Timestamp)| {
+            let left = if share.hasty.contains(file) { Millis(0) } else { *since + QUIET - context.now };
+            if left.0 > 0 {
+                core.look_again_in(left);
+            }
+            (left.0 <= 0).then_some((*file, context.now - *since))
+        };
+        let fencing = share.fencing.iter().map(|file| (*file, Millis(0)));
+        let due: Vec<_> = fencing.chain(share.quiet.iter().filter_map(is_due)).collect();
+        let mut orders = Vec::new();
+        for (file, quiet) in due {
+            if quiet > ABSENT {
+                drop_away(core, file, false, context)?;
+            }
+            if orders.len() < ORDERS_MAX {
+                add_orders(core, (file, &self.partition), context, &mut orders)?;
+            }
+        }
+        Ok(LiveOrders { orders })
+    }
+}
+
+/// Adds what is to be done with the live objects of a file that lie on this partition.
+fn add_orders(
+    core: &mut Core,
+    (file, partition): (FileId, &str),
+    context: &Context,
+    orders: &mut Vec<LiveOrder>,
+) -> Result<()> {
+    let mut shared = shared_file(core, file)?;
+    let Some(live) = &shared.live else { return Ok(()) };
+    let incarnation = Incarnation(core.facility.incarnation);
+    for copy in live.copies.iter().filter(|copy| copy.partition == partition) {
+        let fences = shared.grants.fences(copy.server, incarnation).into_iter();
+        orders.extend(fences.map(|fence| LiveOrder::Fence { object: copy.object, fence }));
+    }
+    let mut unsealed =
+        live.copies.iter().filter(|copy| copy.partition == partition && copy.sealed.is_none()).peekable();
+    if unsealed.peek().is_none() {
+        return Ok(());
+    }
+    // An older catalogue may say fewer bytes than there are, and a seal cuts the object.
+    let is_settled = core.unsettled()?.is_none();
+    let node = core.store.node(file)?.filter(|node| is_settled && !node.is_in_trash());
+    let Some(node) = node.filter(|node| node.live == live.object && !is_written(&shared)) else {
+        return Ok(());
+    };
+    let path = path_of(core, file)?;
+    orders.extend(unsealed.map(|copy| LiveOrder::Seal {
+        object: copy.object,
+        content: live.object.0,
+        file,
+        path: path.clone(),
+        holder: node.holder(),
+        size: node.size,
+    }));
+    if let Some(live) = shared.live.as_mut().filter(|live| !live.is_sealing) {
+        live.is_sealing = true;
+        put(core, file, &shared, context.now)?;
+    }
+    Ok(())
+}
+
+impl Apply for LiveFenced {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        partition_of(core, context, &self.partition)?;
+        let Ok((file, live)) = live_content(core, context, self.object) else { return Ok(Done {}) };
+        let mut shared = shared_file(core, file)?;
+        if let Some(copy) = live.copy(self.object).filter(|copy| copy.partition == self.partition) {
+            shared.grants.fenced(copy.server, self.generation);
+        }
+        put(core, file, &shared, context.now)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for LiveSealed {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        partition_of(core, context, &self.partition)?;
+        let Ok((file, content)) = live_content(core, context, self.object) else { return Ok(Done {}) };
+        let mut shared = shared_file(core, file)?;
+        let node = core.store.node(file)?;
+        let node = node.filter(|node| node.live == content.object && node.size == self.size);
+        let live = shared.live.as_mut().filter(|live| live.is_sealing);
+        let mut copies = live.into_iter().flat_map(|live| &mut live.copies);
+        let copy = copies.find(|copy| copy.object == self.object && copy.partition == self.partition);
+        let (Some(node), Some(copy)) = (node, copy) else {
+            return Err(Failure::invalid(format!("nobody ordered object {} to be sealed", self.object)));
+        };
+        copy.sealed = Some(self.checksums);
+        put(core, file, &shared, context.now)?;
+        finish_seal(core, &node, context)?;
+        Ok(Done {})
+    }
+}
+
+/// If all live objects of a file are sealed, they become replicas like others. Those that differ from the first are dropped: all have
+/// what was committed, but a writer that failed may have written more to some.
+pub(super) fn finish_seal(core: &mut Core, node: &Node, context: &Context) -> Result<()> {
+    let mut shared = shared_file(core, node.id)?;
+    let Some(live) = shared.live.clone().filter(|live| live.is_sealing) else { return Ok(()) };
+    let sums: Option<Vec<_>> =
+        live.copies.iter().map(|copy| copy.sealed.map(|sums| (copy.object, sums))).collect();
+    let Some(&(_, checksums)) = sums.as_ref().and_then(|sums| sums.first()) else { return Ok(()) };
+    let other = sums.into_iter().flatten().filter(|(_, sums)| *sums != checksums);
+    let other: Vec<_> = other.map(|(object, _)| object).collect();
+    if !other.is_empty() {
+        if !live.is_uneven {
+            error!(file = %node.id, objects = ?other, "copies of a file that was written through a mount differ; \
+                they are replaced by copies of the first");
+        }
+        drop_copies(core, (node, &mut shared), &other)?;
+    }
+    seal(core, node, (&live, checksums), context)?;
+    let Some(live) = shared.live.take() else { return Ok(()) };
+    let first = &live.copies[0].partition;
+    note_sealed(core, node.id, first, live.copies.len(), context.now)?;
+    for copy in &live.copies {
+        core.live.share.forget_object(copy.object);
+    }
+    core.live.share.hasty.remove(&node.id);
+    put(core, node.id, &shared, context.now)?;
+    core.touch(crate::Topic::Files);
+    batch::file_online(core, node.id, context.now)
+}
+
+/// Makes replicas of sealed objects, those that have these sums.
+fn seal(
+    core: &mut Core,
+    node: &Node,
+    (live, checksums): (&LiveContent, Checksums),
+    context: &Context,
+) -> Result<()> {
+    let mut first = None;
+    for copy in live.copies.iter().filter(|copy| copy.sealed == Some(checksums)) {
+        let replica = Replica {
+            object: copy.object,
+            file: node.id,
+            partition: copy.partition.clone(),
+            state: ReplicaState::Writing,
+            owner: node.owner.clone(),
+            size: node.size,
+            created: context.now,
+            used: context.now,
+            piece: None,
+        };
+        core.store.insert_known_replica(replica.clone())?;
+        came_online(core, copy.object, node.size, context.now)?;
+        first.get_or_insert(replica);
+    }
+    let content = NewContent { size: node.size, checksums, generation: live.object.0 };
+    core.store.seal_content(node.id, content)?;
+    first.map_or(Ok(()), |replica| account::written(core, &replica, node.size))
+}
