@@ -209,7 +209,7 @@ impl Mount {
             (size.min(state.size), state.modified)
         };
         let sync = |bytes: &client::LiveFile| bytes.sync(size);
-        let synced = held.bytes.as_ref().map(|_| self.on_copies(caller, file.id, held, sync));
+        let synced = held.bytes.as_ref().map(|_| self.on_copies(&Caller::nobody(), file.id, held, sync));
         if let Err(failure) = synced.unwrap_or(Ok(())) {
             file.change(|state| state.lose(failure));
             return None;

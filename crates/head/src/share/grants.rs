@@ -6,14 +6,14 @@ use super::{
 use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
-    pool::require_size,
+    pool::{require_size, source},
     share::opens::shown_path,
     store::{LiveContent, Node, PutOff, SharedFile},
     tape,
     waiters::Awaited,
 };
 use ::share::{Answer, ClientId, Ended, Generation, Mode, RequestId, Stage};
-use base::{ByteRange, Failure, FileId, FilePath, Result, Timestamp};
+use base::{ByteRange, Failure, FileId, FilePath, Result};
 use std::sync::Arc;
 use wire::control::{AskGrant, CommitNode, Done, GrantAnswer, MountedNode, ReturnGrant, ShareGrant, Written};
 
