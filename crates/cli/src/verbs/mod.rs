@@ -34,6 +34,7 @@ pub(crate) mod host;
 mod job_args;
 pub(crate) mod jobs;
 pub(crate) mod key;
+pub(crate) mod layout;
 pub(crate) mod lease;
 pub(crate) mod log;
 pub(crate) mod ls;
@@ -121,7 +122,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 9] = [
         "Files",
         verbs![
             ls, stat, find, du, tree, put, get, cat, cp, mkdir, rmdir, mv, rm, trash, chmod, chown, grant,
-            mount, umount, lease
+            mount, umount, lease, layout
         ],
     ),
     ("Tape", verbs![archive, stage, evict, release, wait, queue]),

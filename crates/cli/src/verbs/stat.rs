@@ -8,7 +8,7 @@ use crate::{
 };
 use base::{ErrorKind, units::human_bytes};
 use serde::Serialize;
-use wire::control::{Attribute, FileInfo, GetAttributes, NodeKind, Stat};
+use wire::control::{Attribute, FileInfo, GetAttributes, LiveLayout, NodeKind, Stat};
 
 /// Show metadata, replicas and tape copies of files and directories
 #[derive(Debug, clap::Args)]
@@ -103,8 +103,24 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
     lines.extend(
         copies.map(|copy| ("copy", format!("volume {} file {} block {}", copy.vid, copy.fseq, copy.block))),
     );
+    lines.extend(info.layout.iter().map(|rule| ("layout", rule.to_string())));
+    lines.extend(info.live.iter().flat_map(live_lines));
     lines.extend(info.away.iter().map(|away| ("away", away_host(away))));
     lines.extend(info.pins.iter().map(|pin| ("pin", pin.clone())));
     lines.extend(info.waits.iter().map(|waits| ("waits", waits.clone())));
     lines
+}
+
+/// Where the bytes lie of a file that is changed in place.
+fn live_lines(live: &LiveLayout) -> Vec<(&'static str, String)> {
+    let is_striped = live.columns.len() > 1;
+    let unit = is_striped.then(|| {
+        let (width, unit) = (live.columns.len(), human_bytes(live.unit));
+        ("stripes", format!("{width} columns, {unit} each in turn"))
+    });
+    let columns = live.columns.iter().enumerate().flat_map(|(number, copies)| {
+        let column = if is_striped { format!("column {number}  ") } else { String::new() };
+        copies.iter().map(move |partition| ("live", format!("{column}{partition}")))
+    });
+    unit.into_iter().chain(columns).collect()
 }

@@ -90,6 +90,25 @@ impl LiveFile {
         })
     }
 
+    /// Refuses a file of which a column has fewer bytes than one of `size` bytes has there.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Corrupt`], or the column cannot be read.
+    pub fn require_size(&self, size: u64) -> Result<()> {
+        for (index, column) in self.columns.iter().enumerate() {
+            let (copy, wanted) = (column.reachable()?, self.stripes.column_bytes(size, index));
+            let has = copy.file.size();
+            if has < wanted {
+                let what = format!(
+                    "column {index} (object {}) has {has} bytes, {wanted} were committed",
+                    copy.object
+                );
+                return Err(Failure::corrupt(what).hint("look at the disk, or replace the file"));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads from `offset`. Of a file that is striped, bytes that no column has are zero: the caller knows where the file ends. Else
     /// fewer bytes are read at the end.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {

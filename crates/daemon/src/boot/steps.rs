@@ -249,10 +249,11 @@ impl DiskParts {
 /// Keeps a partition: reports, deletes, fetches copies, compares it with the catalogue, adopts files.
 fn keep_partition(janitor: Janitor, copier: Copier, host: &Host<'_>) {
     let chores = &host.chores;
+    let live = janitor.live_keeper(&copier, &host.clock);
     chores.spawn("copier", copier.keep(chores.token()));
     let allowed = &host.config.disk.adopt;
     chores.spawn("adopt", janitor.adopter(allowed, &host.clock, chores.token()).keep());
-    chores.spawn("live", janitor.live_keeper(&host.clock).keep(chores.token()));
+    chores.spawn("live", live.keep(chores.token()));
     chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
 }

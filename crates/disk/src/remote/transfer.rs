@@ -2,7 +2,11 @@
 
 use crate::{ObjectReader, ObjectWriter, remote::objects::PeerClient};
 use base::{Failure, Result};
-use client::xrd::{CreateOptions, File};
+use client::{
+    LiveFile,
+    xrd::{CreateOptions, File},
+};
+use wire::control::Layout;
 
 /// Bytes that are read from the disk at a time.
 const BLOCK_BYTES: usize = 4 << 20;
@@ -24,6 +28,23 @@ impl PeerClient {
             at += count as u64;
         }
         writer.finish()?;
+        file.close()
+    }
+
+    /// Puts the columns of a file of `size` bytes together. Blocks.
+    pub(crate) fn join(&self, layout: &Layout, size: u64, writer: &ObjectWriter) -> Result<()> {
+        let file = LiveFile::open_read(layout, self.options())?;
+        file.require_size(size)?;
+        let (mut block, mut at) = (vec![0; BLOCK_BYTES], 0);
+        while at < size {
+            let wanted = size.saturating_sub(at).min(BLOCK_BYTES as u64) as usize;
+            let count = file.read_at(at, &mut block[..wanted])?;
+            if count == 0 {
+                return Err(Failure::corrupt(format!("the columns end at {at} instead of {size}")));
+            }
+            writer.write_at(&block[..count], at)?;
+            at += count as u64;
+        }
         file.close()
     }
 

@@ -15,7 +15,10 @@ use net::shutdown::Token;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
-use wire::control::{CopyEnded, CopyOrder, NextCopies, Pieces};
+use wire::{
+    control::{CopyEnded, CopyOrder, Layout, NextCopies, Pieces},
+    media::object::Label,
+};
 
 /// How long the head may hold back its answer; copies that end in the meantime are reported at once.
 const ASK_EVERY: Millis = Millis::from_seconds(30);
@@ -129,6 +132,31 @@ impl Copier {
     fn gathered(&self, pieces: &Pieces) -> Result<CodedFile> {
         let here = BTreeMap::from([(self.name(), Arc::clone(&self.partition))]);
         CodedFile::new(pieces, &here, &self.peers, None)
+    }
+
+    /// Makes one object of the columns of a live file. Yields its size and sums.
+    pub(crate) async fn join(
+        &self,
+        object: ObjectId,
+        label: Label,
+        (size, layout): (u64, Layout),
+    ) -> Result<(u64, Checksums)> {
+        let (peers, partition, now) = (self.peers.clone(), Arc::clone(&self.partition), (self.clock)());
+        let withdrawn = Arc::clone(&self.withdrawn);
+        with_peers_for_long(move || {
+            // An answer to the head was lost: it is here already.
+            if let Ok(reader) = partition.open_object(object) {
+                let info = reader.info();
+                return Ok((info.size, info.checksums));
+            }
+            let writer = partition.create_object(object)?;
+            withdrawn.refuse(object)?;
+            writer.preallocate(size)?;
+            peers.join(&layout, size, &writer)?;
+            let made = writer.commit(&label, None, now)?;
+            Ok((made.size, made.checksums))
+        })
+        .await
     }
 
     /// Makes the object: a copy, or a piece made anew from others.

@@ -11,7 +11,7 @@ use crate::{
         local_objects::{Fence, Objects, WithdrawnObjects, Writing},
         usage::Uses,
     },
-    upkeep::{adoption::Adopter, live_orders::LiveKeeper, scan::Scanner},
+    upkeep::{adoption::Adopter, copier::Copier, live_orders::LiveKeeper, scan::Scanner},
 };
 use base::{Clock, ErrorKind, ObjectId, Result};
 pub use cleaning::maintain;
@@ -95,8 +95,8 @@ impl Janitor {
     }
 
     /// Fences and seals live objects of the partition when the head says so.
-    pub fn live_keeper(&self, clock: &Clock) -> LiveKeeper {
-        LiveKeeper::new(self.head.clone(), Arc::clone(&self.partition), clock)
+    pub fn live_keeper(&self, copier: &Copier, clock: &Clock) -> LiveKeeper {
+        LiveKeeper::new(self.head.clone(), Arc::clone(&self.partition), copier, clock)
     }
 
     /// Adopts files below `allowed` when the head says so.

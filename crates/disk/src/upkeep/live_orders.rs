@@ -1,6 +1,6 @@
 //! What the head orders about objects that change in place: to fence them, and to seal them.
 
-use crate::{Partition, object::live::Seal, port::Head};
+use crate::{Partition, object::live::Seal, port::Head, upkeep::copier::Copier};
 use base::{Clock, ErrorKind, Failure, Millis, ObjectId, Result};
 use net::{blocking, shutdown::Token};
 use share::Fence;
@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 use wire::{
-    control::{BeginLive, LiveFenced, LiveOrder, LiveSealed, NextLiveOrders},
+    control::{BeginLive, Layout, LiveFenced, LiveOrder, LiveSealed, NextLiveOrders},
     media::object::Label,
 };
 
@@ -34,6 +34,7 @@ const SEALS_MAX: usize = 4;
 #[derive(Clone)]
 pub struct LiveKeeper {
     head: Head,
+    copier: Copier,
     partition: Arc<Partition>,
     clock: Clock,
 }
@@ -80,10 +81,10 @@ impl Seals {
 }
 
 impl LiveKeeper {
-    /// Keeps the live objects of `partition`; `clock` says when they were sealed.
+    /// Keeps the live objects of `partition`; `clock` says when they were sealed. Columns of files are fetched by `copier`.
     #[must_use]
-    pub fn new(head: Head, partition: Arc<Partition>, clock: &Clock) -> Self {
-        Self { head, partition, clock: Arc::clone(clock) }
+    pub fn new(head: Head, partition: Arc<Partition>, copier: &Copier, clock: &Clock) -> Self {
+        Self { head, partition, copier: copier.clone(), clock: Arc::clone(clock) }
     }
 
     fn name(&self) -> String {
@@ -131,6 +132,12 @@ impl LiveKeeper {
                     let own = self.clone();
                     fences.spawn(async move { (object, own.fence(object, fence).await) });
                 }
+                LiveOrder::Join { object, content, file, path, holder, size, layout } => {
+                    if seals.admit(object) {
+                        let label = Label { file, path, generation: content, holder, piece: None };
+                        seals.tasks.spawn(self.clone().join(object, label, (size, layout)));
+                    }
+                }
                 LiveOrder::Seal { object, content, file, path, holder, size } => {
                     if seals.admit(object) {
                         let generation = if content == 0 { object.0 } else { content };
@@ -158,6 +165,22 @@ impl LiveKeeper {
             (false, true) => UNDER_WAY,
             (false, false) => Duration::ZERO,
         }
+    }
+
+    async fn join(self, object: ObjectId, label: Label, content: (u64, Layout)) -> Ended {
+        (object, self.try_join(object, label, content).await)
+    }
+
+    async fn try_join(&self, object: ObjectId, label: Label, content: (u64, Layout)) -> Result<()> {
+        let wanted = content.0;
+        let (size, checksums) = self.copier.join(object, label, content).await?;
+        if size != wanted {
+            let what = format!("object {object} was made with {size} bytes, {wanted} were committed");
+            return Err(Failure::corrupt(what).hint("look at the disk, or replace the file"));
+        }
+        self.head.call(LiveSealed { partition: self.name(), object, size, checksums }).await?;
+        debug!(%object, size, "the columns of a live file are one object");
+        Ok(())
     }
 
     async fn fence(&self, object: ObjectId, fence: Fence) -> Result<()> {

@@ -43,6 +43,8 @@ pub(crate) fn describe(core: &mut Core, context: &Context, node: &Node, path: Fi
         pins: Vec::new(),
         waits: None,
         project: node.project.clone(),
+        live: None,
+        layout: core.store.layouts()?.get(&node.id).copied(),
         path,
     };
     if !node.is_file() {
@@ -58,6 +60,9 @@ pub(crate) fn describe(core: &mut Core, context: &Context, node: &Node, path: Fi
     }
     info.pieces.sort_by_key(|piece| piece.index);
     info.coding = node.coding();
+    if node.is_live() {
+        info.live = share::live_layout(core, node)?;
+    }
     let copies = core.store.copies(node.id)?;
     info.copies = copies
         .into_iter()

@@ -5,12 +5,14 @@ pub(crate) mod attributes;
 mod calls;
 mod grants;
 mod hard_links;
+mod layouts;
 pub(crate) mod metadata;
 mod permission;
 mod referrals;
 
 pub(crate) use calls::describe;
 pub(crate) use hard_links::{exchange, link, parents};
+pub(crate) use layouts::rule_of;
 pub use permission::rights;
 pub(crate) use permission::{Right, allows, is_granted};
 pub(crate) use referrals::refuse_foreign;

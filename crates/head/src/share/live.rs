@@ -4,6 +4,7 @@
 //! write counts (`copies.rs`), so that all copies have all that was ever committed.
 
 mod copies;
+mod join;
 mod orders;
 
 pub(super) use copies::{drop_away, layout, writer_ended, writer_failed};
@@ -11,6 +12,7 @@ pub(super) use copies::{drop_away, layout, writer_ended, writer_failed};
 use super::{grants, has_writer, is_written, load, put, shared_file};
 use crate::{
     Context, Core, Topic,
+    namespace::rule_of,
     pool::{
         LiveWish, Reserve, choose_partition, drop_content, live_partitions, live_promise, out_of_reach,
         pool_of_live, source, state_of, whole_replicas,
@@ -26,7 +28,7 @@ use crate::{
 };
 use ::share::{ClientId, Generation, Stage};
 use base::{Failure, FileId, FilePath, Result, Timestamp, units::counted};
-use wire::control::{FileState, Pool};
+use wire::control::{FileState, LAYOUT_UNIT_DEFAULT, LAYOUT_WIDTH_MAX, LiveLayout, Pool};
 
 /// Why a file cannot be opened by a mount now, if it is not on disk; it is recalled then.
 pub(super) fn not_on_disk(
@@ -78,13 +80,41 @@ pub(super) fn begin(
 
 /// Chooses where the objects of a file without bytes lie.
 pub(super) fn place(core: &mut Core, node: &Node, pool: &Pool, context: &Context) -> Result<LiveContent> {
-    let wish = LiveWish { node, pool: &pool.name, copies: live_promise(pool), width: 1 };
+    let wanted = copies_of(core, node, pool)?;
+    let rule = rule_of(core, node)?.map(|(rule, _)| rule).unwrap_or_default();
+    let width = rule.width.unwrap_or(1).clamp(1, LAYOUT_WIDTH_MAX);
+    let wish = LiveWish { node, pool: &pool.name, copies: wanted, width };
+    let partitions = live_partitions(core, &wish, context.now)?;
+    // Where there are fewer disk servers there are fewer columns.
+    let (width, copies_len) = (partitions.len().min(width.into()), partitions.len().min(wanted.0.into()));
     let mut copies = Vec::new();
-    for partition in live_partitions(core, &wish, context.now)? {
-        let (object, server) = (core.store.next_object()?, copies.len() as u32);
-        copies.push(LiveCopy { object, partition, base: None, column: 0, server, sealed: None });
+    for column in 0..width {
+        for copy in 0..copies_len {
+            let partition = partitions[(column + copy) % partitions.len()].clone();
+            let (object, server) = (core.store.next_object()?, copies.len() as u32);
+            let column = column as u32;
+            copies.push(LiveCopy { object, partition, base: None, column, server, sealed: None });
+        }
     }
-    Ok(LiveContent::new(copies, 0))
+    let unit = rule.unit.unwrap_or(LAYOUT_UNIT_DEFAULT);
+    Ok(LiveContent::new(copies, if width > 1 { unit } else { 0 }))
+}
+
+/// Copies of a live file, and the fewest that will do: as the rule says that counts for it, or its pool.
+fn copies_of(core: &Core, node: &Node, pool: &Pool) -> Result<(u8, u8)> {
+    let (promised, fewest) = live_promise(pool);
+    let rule = rule_of(core, node)?.and_then(|(rule, _)| rule.copies);
+    let copies = rule.unwrap_or(promised);
+    Ok((copies, fewest.min(copies)))
+}
+
+/// Where the bytes lie of a file that is changed in place, for people.
+pub(crate) fn live_layout(core: &Core, node: &Node) -> Result<Option<LiveLayout>> {
+    let live = shared_file(core, node.id)?.live.filter(|live| live.is_committed);
+    Ok(live.map(|live| {
+        let of = |copies: Vec<&LiveCopy>| copies.into_iter().map(|copy| copy.partition.clone()).collect();
+        LiveLayout { unit: live.unit, columns: live.columns().map(of).collect() }
+    }))
 }
 
 /// Chooses where the objects of a file lie that has bytes: beside replicas, with which they begin.
@@ -95,7 +125,7 @@ fn place_beside(
     context: &Context,
 ) -> Result<LiveContent> {
     let pool = pool_of_live(core, &bases[0].partition)?;
-    let (wanted, fewest) = live_promise(&pool);
+    let (wanted, fewest) = copies_of(core, node, &pool)?;
     let (mut copies, mut refused) = (Vec::new(), None);
     for base in bases.iter().take(usize::from(wanted)) {
         let reserve = Reserve {
@@ -162,6 +192,10 @@ fn discard(core: &mut Core, shared: &mut SharedFile, size: u64) -> Result<()> {
         core.store.remove_object(&copy.partition, copy.object, bytes)?;
         shared.grants.forget_server(copy.server);
         core.live.share.forget_object(copy.object);
+    }
+    if let Some(joined) = &live.joined {
+        core.store.remove_object(&joined.partition, joined.object, size)?;
+        core.live.share.forget_object(joined.object);
     }
     core.touch(Topic::Removals);
     Ok(())

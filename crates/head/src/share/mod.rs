@@ -20,7 +20,7 @@ mod waits;
 
 pub(crate) use leases::{expect_sessions, put_off, undone};
 use live::live_waits;
-pub(crate) use live::{being_written, content_replaced, settle_for_door};
+pub(crate) use live::{being_written, content_replaced, live_layout, settle_for_door};
 pub(crate) use opens::keep_for_opens;
 pub(crate) use waits::waits;
 
@@ -115,6 +115,9 @@ fn note_live(core: &mut Core, file: FileId, shared: &SharedFile, now: Timestamp)
     };
     for copy in &live.copies {
         index.objects.insert(copy.object, file);
+    }
+    if let Some(joined) = &live.joined {
+        index.objects.insert(joined.object, file);
     }
     if live.is_uneven {
         index.hasty.insert(file);

@@ -36,6 +36,7 @@ impl Store {
         self.referrals.end_group();
         self.mounts.end_group();
         self.fair_share.end_group();
+        self.layouts.end_group();
         self.queues.end_group();
         self.active.get_mut().commit();
         self.is_active_stale.set(false);
@@ -63,11 +64,13 @@ impl Store {
         self.referrals.forget_changes();
         self.mounts.forget_changes();
         self.fair_share.forget_changes();
+        self.layouts.forget_changes();
         self.queues.forget_changes();
         self.grants.end_group();
         self.referrals.end_group();
         self.mounts.end_group();
         self.fair_share.end_group();
+        self.layouts.end_group();
         self.queues.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
@@ -118,6 +121,7 @@ impl Store {
             self.referrals.forget_changes();
             self.mounts.forget_changes();
             self.fair_share.forget_changes();
+            self.layouts.forget_changes();
             self.queues.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));

@@ -48,6 +48,8 @@ macro_rules! for_each_call {
             SetAttributes => Done, "set_attributes", People, Head, Changes, ["path"];
             SetGrant => Done, "set_grant", People, Head, Changes, ["path", "subject", "rights"];
             GetGrants => GrantList, "get_grants", People, Head, Reads, ["path"];
+            SetLayout => Done, "set_layout", People, Head, Changes, ["path", "rule"];
+            GetLayout => LayoutInfo, "get_layout", People, Head, Reads, ["path"];
             GetTrash => Trash, "get_trash", People, Head, Reads, ["path"];
             RestoreTrash => TrashRestored, "restore_trash", People, Head, Changes, ["path", "id"];
             EmptyTrash => TrashEmptied, "empty_trash", People, Head, Changes, ["path"];

@@ -141,9 +141,11 @@ async fn serve(handle: &FacilityHandle, shutdown: &Shutdown) -> Served {
     let objects = Arc::new(Objects::new(link.clone(), partitions, own, Arc::clone(&clock), shutdown.child()));
     let registration =
         ServerRegistration { server, boot: 1, pool: handle.config.disk.pool.clone(), is_direct: false };
+    let peers = disk::remote::objects::PeerClient::new(None);
+    let copier = disk::upkeep::copier::Copier::new(&link, &peers, &partition, &objects, &clock);
     let janitor = Janitor::new(link, registration, partition, &objects);
     janitor.register().await.unwrap();
-    shutdown.spawn("live", janitor.live_keeper(&clock).keep(shutdown.token()));
+    shutdown.spawn("live", janitor.live_keeper(&copier, &clock).keep(shutdown.token()));
     let counters = Arc::new(DoorCounters::default());
     let authenticator = Authenticator::new(handle.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
     let files = Arc::new(Files::new(head.clone(), Arc::clone(&objects), keys, clock, Millis(0)));

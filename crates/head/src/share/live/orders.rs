@@ -1,12 +1,15 @@
 //! What disk servers do with live objects: begin, fence and seal them.
 
-use super::copies::{drop_away, drop_copies};
+use super::{
+    copies::{drop_away, drop_copies},
+    join::join_order,
+};
 use crate::{
     Apply, Context, Core, account, batch,
     namespace::path_of,
     pool::{came_online, note_sealed, partition_of},
     share::{is_written, load, put, shared_file},
-    store::{LiveContent, NewContent, Node, Replica, ReplicaState},
+    store::{LiveContent, NewContent, Node, Replica, ReplicaState, SharedFile},
     waiters::Awaited,
 };
 use ::share::Incarnation;
@@ -35,6 +38,8 @@ impl Apply for BeginLive {
             let (path, holder) = (path_of(core, file)?, node.holder());
             Ok(Label { file, path, generation: live.object.0, holder, piece: None })
         });
+        // A column is no file: without the catalogue nobody may take it for one.
+        let label = label.filter(|_| !live.is_striped());
         let floor = shared_file(core, file)?.grants.floor();
         if let Some(start) = self.start {
             // From now on fences of this start are believed, and of no other.
@@ -52,7 +57,8 @@ fn gone(object: ObjectId) -> Failure {
 fn live_content(core: &mut Core, context: &Context, object: ObjectId) -> Result<(FileId, LiveContent)> {
     load(core, context.now)?;
     let file = *core.live.share.objects.get(&object).ok_or_else(|| gone(object))?;
-    let live = shared_file(core, file)?.live.filter(|live| live.copy(object).is_some());
+    let is_joined = |live: &LiveContent| live.joined.as_ref().is_some_and(|joined| joined.object == object);
+    let live = shared_file(core, file)?.live.filter(|live| live.copy(object).is_some() || is_joined(live));
     Ok((file, live.ok_or_else(|| gone(object))?))
 }
 
@@ -97,6 +103,14 @@ fn add_orders(
     for copy in live.copies.iter().filter(|copy| copy.partition == partition) {
         let fences = shared.grants.fences(copy.server, incarnation).into_iter();
         orders.extend(fences.map(|fence| LiveOrder::Fence { object: copy.object, fence }));
+    }
+    if live.is_striped() {
+        let is_settled = core.unsettled()?.is_none();
+        let node = core.store.node(file)?.filter(|node| is_settled && !node.is_in_trash());
+        if let Some(node) = node.filter(|node| node.live == live.object && !is_written(&shared)) {
+            orders.extend(join_order(core, (&node, shared), partition, context)?);
+        }
+        return Ok(());
     }
     let mut unsealed =
         live.copies.iter().filter(|copy| copy.partition == partition && copy.sealed.is_none()).peekable();
@@ -145,6 +159,13 @@ impl Apply for LiveSealed {
         let mut shared = shared_file(core, file)?;
         let node = core.store.node(file)?;
         let node = node.filter(|node| node.live == content.object && node.size == self.size);
+        if let Some(joined) = &content.joined
+            && joined.object == self.object
+            && joined.partition == self.partition
+            && let Some(node) = &node
+        {
+            return finish_join(core, node, (shared, self.checksums), context).map(|()| Done {});
+        }
         let live = shared.live.as_mut().filter(|live| live.is_sealing);
         let mut copies = live.into_iter().flat_map(|live| &mut live.copies);
         let copy = copies.find(|copy| copy.object == self.object && copy.partition == self.partition);
@@ -175,7 +196,9 @@ pub(super) fn finish_seal(core: &mut Core, node: &Node, context: &Context) -> Re
         }
         drop_copies(core, (node, &mut shared), &other)?;
     }
-    seal(core, node, (&live, checksums), context)?;
+    let made = live.copies.iter().filter(|copy| copy.sealed == Some(checksums));
+    let made: Vec<_> = made.map(|copy| (copy.object, &*copy.partition)).collect();
+    seal(core, node, (live.object, checksums), &made, context)?;
     let Some(live) = shared.live.take() else { return Ok(()) };
     let first = &live.copies[0].partition;
     note_sealed(core, node.id, first, live.copies.len(), context.now)?;
@@ -188,19 +211,40 @@ pub(super) fn finish_seal(core: &mut Core, node: &Node, context: &Context) -> Re
     batch::file_online(core, node.id, context.now)
 }
 
-/// Makes replicas of sealed objects, those that have these sums.
+/// The columns of a file are one object now.
+fn finish_join(
+    core: &mut Core,
+    node: &Node,
+    (mut shared, checksums): (SharedFile, Checksums),
+    context: &Context,
+) -> Result<()> {
+    let Some(live) = shared.live.as_mut() else { return Ok(()) };
+    let Some(joined) = live.joined.take() else { return Ok(()) };
+    let object = live.object;
+    core.live.share.forget_object(joined.object);
+    super::discard(core, &mut shared, node.size)?;
+    seal(core, node, (object, checksums), &[(joined.object, &joined.partition)], context)?;
+    note_sealed(core, node.id, &joined.partition, 1, context.now)?;
+    core.live.share.hasty.remove(&node.id);
+    put(core, node.id, &shared, context.now)?;
+    core.touch(crate::Topic::Files);
+    batch::file_online(core, node.id, context.now)
+}
+
+/// Makes replicas of sealed objects.
 fn seal(
     core: &mut Core,
     node: &Node,
-    (live, checksums): (&LiveContent, Checksums),
+    (content, checksums): (ObjectId, Checksums),
+    objects: &[(ObjectId, &str)],
     context: &Context,
 ) -> Result<()> {
     let mut first = None;
-    for copy in live.copies.iter().filter(|copy| copy.sealed == Some(checksums)) {
+    for (object, partition) in objects {
         let replica = Replica {
-            object: copy.object,
+            object: *object,
             file: node.id,
-            partition: copy.partition.clone(),
+            partition: (*partition).to_owned(),
             state: ReplicaState::Writing,
             owner: node.owner.clone(),
             size: node.size,
@@ -209,10 +253,10 @@ fn seal(
             piece: None,
         };
         core.store.insert_known_replica(replica.clone())?;
-        came_online(core, copy.object, node.size, context.now)?;
+        came_online(core, *object, node.size, context.now)?;
         first.get_or_insert(replica);
     }
-    let content = NewContent { size: node.size, checksums, generation: live.object.0 };
+    let content = NewContent { size: node.size, checksums, generation: content.0 };
     core.store.seal_content(node.id, content)?;
     first.map_or(Ok(()), |replica| account::written(core, &replica, node.size))
 }

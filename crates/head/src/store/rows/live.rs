@@ -17,6 +17,8 @@ pub(crate) struct LiveContent {
     pub(crate) unit: u64,
     /// It is what the file has; else the file has still what it had before.
     pub(crate) is_committed: bool,
+    /// Of columns: the object that is made of them when it is sealed.
+    pub(crate) joined: Option<JoinedObject>,
     /// Disk servers were ordered to make its objects such that never change.
     pub(crate) is_sealing: bool,
     /// A writer has ended that may have written to some copies what others do not have: it is sealed before anybody uses it.
@@ -38,11 +40,18 @@ pub(crate) struct LiveCopy {
     pub(crate) sealed: Option<Checksums>,
 }
 
+/// An object that is made of the columns of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JoinedObject {
+    pub(crate) object: ObjectId,
+    pub(crate) partition: String,
+}
+
 impl LiveContent {
     /// Objects that were chosen together: nothing was written to them.
     pub(crate) fn new(copies: Vec<LiveCopy>, unit: u64) -> Self {
         let object = copies.first().expect("a content is placed somewhere").object;
-        Self { object, copies, unit, is_committed: false, is_sealing: false, is_uneven: false }
+        Self { object, copies, unit, is_committed: false, joined: None, is_sealing: false, is_uneven: false }
     }
 
     /// The disk servers to which grants to write are given.
@@ -63,6 +72,11 @@ impl LiveContent {
     /// The copies of each column.
     pub(crate) fn columns(&self) -> impl Iterator<Item = Vec<&LiveCopy>> {
         (0..self.width()).map(|column| self.copies.iter().filter(|copy| copy.column == column).collect())
+    }
+
+    /// Whether its columns have to be put together.
+    pub(crate) fn is_striped(&self) -> bool {
+        self.unit > 0
     }
 
     /// Whether what one copy of a column has another one may lack.
@@ -86,16 +100,28 @@ struct LiveRow {
     is_committed: bool,
     is_sealing: bool,
     #[serde(default)]
+    joined: Option<JoinedObject>,
+    #[serde(default)]
     is_uneven: bool,
 }
 
 impl From<LiveRow> for LiveContent {
     fn from(row: LiveRow) -> Self {
-        let LiveRow { object, mut copies, unit, partition, base, is_committed, is_sealing, is_uneven } = row;
+        let LiveRow {
+            object,
+            mut copies,
+            unit,
+            partition,
+            base,
+            is_committed,
+            is_sealing,
+            joined,
+            is_uneven,
+        } = row;
         if copies.is_empty() {
             copies.push(LiveCopy { object, partition, base, column: 0, server: 0, sealed: None });
         }
-        Self { object, copies, unit, is_committed, is_sealing, is_uneven }
+        Self { object, copies, unit, is_committed, joined, is_sealing, is_uneven }
     }
 }
 

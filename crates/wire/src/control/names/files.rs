@@ -174,6 +174,12 @@ pub struct FileInfo {
     /// Hosts with replicas or pieces of it that cannot be read now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub away: Vec<AwayHost>,
+    /// Of a file that is changed in place: where its bytes lie now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveLayout>,
+    /// The rule for files that are changed in place, if it was set on this very file or directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LayoutRule>,
 }
 
 /// The reason for which a partition cannot be read.

@@ -4,4 +4,5 @@ pub mod adopt;
 pub mod attributes;
 pub mod files;
 pub mod grants;
+pub mod layouts;
 pub mod trash;

@@ -1,6 +1,9 @@
 //! Live objects: files that change in place, through mounts.
 
-use crate::media::object::{Holder, Label};
+use crate::{
+    control::Layout,
+    media::object::{Holder, Label},
+};
 use base::{Checksums, FileId, FilePath, ObjectId};
 use serde::{Deserialize, Serialize};
 use share::{Fence, Generation};
@@ -68,6 +71,23 @@ pub enum LiveOrder {
         holder: Holder,
         /// Bytes that count; what lies behind them was never committed.
         size: u64,
+    },
+    /// Nobody writes: the columns of a file become an object like others, which is reported as sealed.
+    Join {
+        /// The object that is made.
+        object: ObjectId,
+        /// The content of which it is, as its description says.
+        content: u64,
+        /// Its file, likewise.
+        file: FileId,
+        /// The file's path.
+        path: FilePath,
+        /// Whose it is.
+        holder: Holder,
+        /// Bytes of the file.
+        size: u64,
+        /// The columns, with capabilities to read them.
+        layout: Layout,
     },
 }
 

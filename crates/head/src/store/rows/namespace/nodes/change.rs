@@ -225,6 +225,7 @@ impl Store {
         }
         self.delete_grants(id)?;
         self.delete_link(id)?;
+        self.delete_layout(id)?;
         self.delete_attributes(id)
     }
 }
