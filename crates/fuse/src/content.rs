@@ -12,11 +12,19 @@ use crate::{
 };
 use base::{ByteRange, ErrorKind, Failure, FileId, Result, Timestamp};
 use share::{ClientId, Generation};
-use std::time::SystemTime;
+use std::{
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
 use wire::control::{CommitNode, Entry, MountedNode, Written};
 
 /// Longest file: offsets are signed in the protocol of the kernel.
 pub(crate) const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// How long programs wait for a disk server that has gone: longer than one takes to start again.
+const AWAY_PATIENCE: Duration = Duration::from_secs(30);
+/// Between looks at it: the first pause, and the longest.
+const AWAY_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// How a program writes.
 #[derive(Debug, Clone, Copy)]
@@ -268,7 +276,8 @@ impl Mount {
         }
     }
 
-    /// Does something under a grant; if that fails, once more under a new one: the old one may have been fenced.
+    /// Does something under a grant. If that fails, once more under a new one, for the old one may have been fenced; and as long as a
+    /// disk server is not there again that has just gone.
     pub(crate) fn with_turn<T>(
         &self,
         caller: &Caller,
@@ -286,16 +295,24 @@ impl Mount {
             }
             outcome
         };
-        match attempt() {
-            Err(Refusal::Failure(failure)) if !is_final(&failure) => {
-                tracing::info!(file = %file.id, %failure, "trying once more under a new grant");
+        let (begun, mut pause) = (Instant::now(), Duration::ZERO);
+        loop {
+            match attempt() {
+                Err(Refusal::Failure(failure)) if !is_final(&failure) => {
+                    let is_hopeless = !is_away(&failure) || begun.elapsed() > AWAY_PATIENCE;
+                    if is_hopeless && !pause.is_zero() {
+                        return Err(Refusal::of_bytes(failure));
+                    }
+                    tracing::info!(file = %file.id, %failure, "trying once more under a new grant");
+                }
+                outcome => return outcome,
             }
-            outcome => return outcome,
+            caller.waiting(|| {
+                thread::sleep(pause);
+                Ok(())
+            })?;
+            pause = (pause * 2).clamp(AWAY_PAUSE.0, AWAY_PAUSE.1);
         }
-        attempt().map_err(|refusal| match refusal {
-            Refusal::Failure(failure) => Refusal::of_bytes(failure),
-            Refusal::Errno(_) => refusal,
-        })
     }
 }
 
@@ -333,6 +350,11 @@ fn end_of(offset: u64, length: u64) -> Result<u64> {
 /// Whether there is no space for more bytes.
 pub(crate) fn is_no_space(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::NoSpace | ErrorKind::OverQuota)
+}
+
+/// Whether a disk server has gone that may come back.
+fn is_away(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
 /// Whether a new grant would not help.

@@ -29,7 +29,7 @@ pub use facility::{
     version::*,
 };
 pub use jobs::*;
-pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};
+pub use names::{adopt::*, attributes::*, files::*, grants::*, layouts::*, trash::*};
 pub use pool::{allocation::*, policy::*, pools::*, scan::*};
 pub use repack::*;
 pub use rooms::{batch::*, disk::*, tape::*};

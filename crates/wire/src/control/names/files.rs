@@ -3,7 +3,7 @@
 mod kind;
 mod tape;
 
-use crate::control::Coding;
+use crate::control::{Coding, LayoutRule, LiveLayout};
 use base::{Checksums, FileId, FilePath, Millis, NanoTime, Timestamp, Vid};
 pub use kind::{NodeKind, TYPE_BITS};
 use serde::{Deserialize, Serialize};
