@@ -28,18 +28,17 @@ need-test:
 		fio=fio dbench=dbench rsync=rsync git=git sqlite3=sqlite3
 	@scripts/need-tool pjdfstest=0.2.2 fsx=0.3.2
 
+# What tests and measurements need besides. In one call of cargo: another set of packages has other features, and most of
+# the workspace would be compiled once more.
+LOADS := --package rfio-load --package head-load --package forget-fs
+
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.
 	@$(STEP) "bp, bpd and the Python module, compiled" env PYO3_BUILD_EXTENSION_MODULE=1 \
 		cargo build --release --locked --package cli --package daemon --package capi \
-		--package backplane-python
+		--package backplane-python $(LOADS)
 	@$(STEP) "virtual environment" scripts/venv package
 	@scripts/link-package
-
-.PHONY: load
-load: need
-	@$(STEP) "load generators and the disk that forgets, compiled" \
-		cargo build --release --locked --package rfio-load --package head-load --package forget-fs
 
 # ---- use
 
@@ -63,7 +62,7 @@ clean: ## Removes everything that was built.
 SIDE_BY_SIDE ?= 3
 
 .PHONY: test
-test: build load need-test ## Runs every test.
+test: build need-test ## Runs every test.
 	@$(STEP) "test packages" scripts/venv test blackbox demo
 	@$(STEP) "Rust tests, compiled" cargo test --workspace --exclude backplane-python --locked --no-run --quiet
 	@$(STEP) "Rust tests" cargo test --workspace --exclude backplane-python --locked --quiet
@@ -81,7 +80,7 @@ test-job-kills: build need-test ## Submits 500 jobs, kills the daemon after ever
 	BP_ACK_JOBS=$${BP_ACK_JOBS:-500} BP_KILL_SECONDS=$${BP_KILL_SECONDS:-600} .venv/bin/python -m pytest -q -s tests/test_job_kills.py
 
 .PHONY: test-power-cut
-test-power-cut: build load need-test ## Cuts the power 20 times at random under load.
+test-power-cut: build need-test ## Cuts the power 20 times at random under load.
 	@scripts/venv test blackbox
 	BP_CUTS=$${BP_CUTS:-20} .venv/bin/python -m pytest -q -s tests/test_forget_fs.py tests/test_power_cut.py
 
@@ -122,7 +121,7 @@ fuzz: need ## Fuzzes every parser of outside bytes for an hour.
 # ---- measurements
 
 .PHONY: bench-rfio
-bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iperf3; tables and plots in bench/results.
+bench-rfio: build ## Measures remote file I/O beside xrootd, nginx and iperf3; tables and plots in bench/results.
 	@scripts/need --wish xrdcp=xrootd-client xrootd=xrootd-server nginx=nginx curl=curl iperf3=iperf3
 	@scripts/venv demo
 	.venv/bin/python -m bench.rfio $(BENCH)
@@ -132,7 +131,7 @@ bench-wait: build ## Measures what ten thousand waiting opens cost: processor, m
 	python3 bench/wait.py --bp target/release/bp
 
 .PHONY: bench-head
-bench-head: build load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
+bench-head: build ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
 	@scripts/need --wish '/usr/lib/postgresql/*/bin/initdb=postgresql'
 	@scripts/venv demo
 	.venv/bin/python -m bench.head $(BENCH)

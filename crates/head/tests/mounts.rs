@@ -102,6 +102,7 @@ fn obey(world: &mut World) -> Vec<ObjectId> {
                     .room(LiveFenced { partition, object, generation: fence.generation })
                     .expect("the object is known");
             }
+            LiveOrder::Join { .. } => panic!("nothing is striped"),
             LiveOrder::Seal { object, size, .. } => {
                 world
                     .room(LiveSealed { partition, object, size, checksums: sums() })

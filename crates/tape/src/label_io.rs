@@ -17,7 +17,7 @@ use crate::drive::TapeDrive;
 pub use append::{append_file, close_end, seek_append};
 use append::{check_before, is_free};
 use base::{Checksums, FileId, Vid};
-pub use bundle::{Bundle, OpenBundle, SmallFile, append_bundle, read_member};
+pub use bundle::{Bundle, OpenBundle, SmallFile, append_bundle, read_copy};
 use context::LabelContext;
 use read::Data;
 pub use read::read_file;

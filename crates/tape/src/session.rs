@@ -273,11 +273,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         let Bay { drive, disk, activity, stop, .. } = &mut *self.bay;
         copier::to_disk(disk.as_ref(), &file.sink, stop, |sink| {
             let mut counted = |block: &[u8]| sink(block).inspect(|()| activity.transferred(block.len()));
-            if let Some(member) = file.member {
-                return label_io::read_member(drive, (&on_tape, member), bundle, &mut counted);
-            }
-            *bundle = None;
-            label_io::read_file(drive, &on_tape, &mut counted)
+            label_io::read_copy(drive, (&on_tape, file.member), bundle, &mut counted)
         })
     }
 

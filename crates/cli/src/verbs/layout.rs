@@ -5,12 +5,11 @@ use base::{FilePath, units::Size};
 use clap::Subcommand;
 use wire::control::{GetLayout, LayoutInfo, LayoutRule, SetLayout};
 
-/// Show and set how files that are changed in place lie on disk servers
+/// Set copies and stripes of files that are changed in place
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A layout counts for files that are made below the directory, now and later, and are written \
-        through a mount or opened for update from Python. It lasts while a file changes; ten seconds after its last \
-        writer has closed it, the file is stored as its pool has all files."
+    after_help = "A layout counts for files that are made through a mount below the directory from now on. It lasts while a \
+        file changes; ten seconds after its last writer has closed it, the file is stored as its pool has all files."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -4,7 +4,12 @@
 //! shares the open file whose lock it is, if that is the owner (`F_OFD_SETLKW`). The kernel tells which call a thread is
 //! in. What it does not tell is not certain, and then no deadlock is found.
 
-use std::{fs, thread, time::Duration};
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 /// The number of `fcntl`, by architecture.
 #[cfg(target_arch = "x86_64")]
@@ -23,16 +28,33 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(super) fn waits_alone(thread: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{thread}/status"));
     if thread == 0 || !status.is_ok_and(|status| is_alone(&status)) {
+        tracing::info!(thread, "a program with several threads waits for a lock: no deadlock is claimed");
         return false;
     }
     for _ in 0..LOOKS_MAX {
         match fs::read_to_string(format!("/proc/{thread}/syscall")) {
             Ok(call) if call.trim() == "running" => thread::sleep(PAUSE),
             Ok(call) => return is_wait(&call),
-            Err(_) => return false,
+            Err(cause) => {
+                warn_once(thread, &cause);
+                return false;
+            }
         }
     }
+    tracing::info!(thread, "a thread that asked for a lock is still running: no deadlock is claimed");
     false
+}
+
+/// Says that no deadlock will be found: some kernels show calls of threads only to who may trace them (`CAP_SYS_PTRACE`).
+fn warn_once(thread: u32, cause: &std::io::Error) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if cause.kind() == std::io::ErrorKind::NotFound || IS_SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    tracing::warn!(
+        "/proc/{thread}/syscall cannot be read: {cause}; deadlocks of fcntl locks are not found, their programs wait; \
+         give this process CAP_SYS_PTRACE"
+    );
 }
 
 fn is_alone(status: &str) -> bool {
@@ -42,7 +64,11 @@ fn is_alone(status: &str) -> bool {
 /// Number of the call, then its arguments: a descriptor, what to do with it.
 fn is_wait(call: &str) -> bool {
     let mut words = call.split_ascii_whitespace();
-    words.next() == Some(FCNTL) && words.nth(1) == Some(SETLKW)
+    let is_wait = words.next() == Some(FCNTL) && words.nth(1) == Some(SETLKW);
+    if !is_wait {
+        tracing::info!(%call, "a thread waits for a lock of an open file: no deadlock is claimed");
+    }
+    is_wait
 }
 
 #[cfg(test)]

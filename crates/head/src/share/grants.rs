@@ -223,9 +223,8 @@ impl Apply for ReturnGrant {
 fn note_fenced(core: &Core, shared: &mut SharedFile, returned: &ReturnGrant) {
     let Some(live) = &shared.live else { return };
     let told = |object| core.live.share.starts.get(&object).copied();
-    let has_fenced = |object| {
-        returned.fenced.iter().any(|it| it.object == object && Some(it.start) == told(object))
-    };
+    let has_fenced =
+        |object| returned.fenced.iter().any(|it| it.object == object && Some(it.start) == told(object));
     let fenced = live.copies.iter().filter(|copy| returned.is_unused || has_fenced(copy.object));
     for copy in fenced {
         shared.grants.fenced(copy.server, returned.generation);

@@ -4,8 +4,9 @@ use super::*;
 use base::{Adler32, Checksums, Crc32c, FileId};
 use share::{ClientId, Generation, Incarnation, Mode, Session};
 use wire::control::{
-    AskGrant, BeginLive, CommitNode, DropCopies, EvictMount, FencedObject, GrantAnswer, Layout, LiveFenced, LiveOrder, LiveSealed, LiveStart,
-    MakeNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, ReturnGrant, ShareGrant,
+    AskGrant, BeginLive, CommitNode, DropCopies, EvictMount, FencedObject, GrantAnswer, Layout, LayoutRule,
+    LiveFenced, LiveOrder, LiveSealed, LiveStart, MakeNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount,
+    OpenNode, ReturnGrant, SetLayout, ShareGrant,
 };
 
 const ROOT: FileId = FileId(1);
@@ -31,9 +32,11 @@ impl Live {
     fn make(&mut self, name: &str) -> FileId {
         let (client, name, kind) = (self.ann, name.to_owned(), NodeKind::File);
         let target = String::new();
-        let make = MakeNode { client, parent: ROOT, name, kind, mode: 0o644, is_opened: true, target, grant: None };
+        let make =
+            MakeNode { client, parent: ROOT, name, kind, mode: 0o644, is_opened: true, target, grant: None };
         let file = self.pools.world.user(make).unwrap().entry.unwrap().id;
-        let open = OpenNode { client: self.bob, file, is_read: true, is_write: true, is_run: false, grant: None };
+        let open =
+            OpenNode { client: self.bob, file, is_read: true, is_write: true, is_run: false, grant: None };
         self.pools.world.user(open).unwrap();
         file
     }
@@ -96,7 +99,7 @@ impl Live {
                         self.pools.host(name, LiveFenced { partition, object, generation }).unwrap();
                         fenced.insert(object);
                     }
-                    LiveOrder::Seal { object, size, .. } => {
+                    LiveOrder::Seal { object, size, .. } | LiveOrder::Join { object, size, .. } => {
                         let checksums = Checksums { adler32: Adler32(sum(object)), crc32c: Crc32c(0) };
                         let partition = partition.clone();
                         self.pools.disks.get_mut(name).unwrap().insert(object);
@@ -187,6 +190,67 @@ fn a_grant_that_every_copy_has_fenced_is_handed_over_at_once_and_others_are_orde
     assert!(live.ask(ann, file, Mode::Write).grant.is_none(), "one copy has not");
     assert_eq!(live.obey(|_| 1).0, BTreeSet::from([both[1]]), "that one is ordered to");
     live.granted(ann, file, Mode::Write);
+}
+
+/// Makes a file that is striped over all disk servers, and writes it. Yields it with its columns.
+fn striped(live: &mut Live) -> (FileId, Vec<ObjectId>) {
+    let (path, rule) = (path("/"), LayoutRule { copies: Some(1), width: Some(3), unit: Some(1 << 16) });
+    live.pools.world.user(SetLayout { path, rule: Some(rule) }).unwrap();
+    let (ann, file) = (live.ann, live.make("f"));
+    let grant = live.granted(ann, file, Mode::Write);
+    assert_eq!((grant.layout.columns.len(), grant.layout.unit), (3, 1 << 16));
+    assert_eq!(Live::servers(&grant.layout).len(), 3, "on as many disk servers");
+    live.commit(ann, file, grant.generation, 1 << 20);
+    live.give_back(ann, file, grant.generation, true);
+    assert_eq!(live.obey(|_| 1).0.len(), 3, "each column is fenced");
+    (file, objects(&grant.layout))
+}
+
+#[test]
+fn columns_become_one_object_and_go() {
+    let mut live = Live::new(2, 1);
+    let (file, columns) = striped(&mut live);
+    live.waits(12);
+    let (_, sealed) = live.obey(|_| 1);
+    let [joined] = Vec::from_iter(sealed)[..] else { panic!("one disk server makes it") };
+    assert!(!columns.contains(&joined));
+    let bob = live.bob;
+    assert_eq!(objects(&live.granted(bob, file, Mode::Read).layout), [joined]);
+    let mut removals = BTreeSet::new();
+    for name in SERVERS {
+        let partition = format!("{name}.disk");
+        removals.extend(live.pools.host(name, NextRemovals { partition }).unwrap().objects);
+    }
+    assert!(columns.iter().all(|column| removals.contains(column)) && !removals.contains(&joined));
+    live.pools.until("it is copied as its pool wants", |pools| pools.replicas("/f").len() == 2);
+}
+
+#[test]
+fn another_disk_server_joins_columns_if_the_first_is_silent() {
+    let mut live = Live::new(2, 1);
+    let (_, _) = striped(&mut live);
+    live.waits(12);
+    let joiner = |live: &mut Live| {
+        let silent = live.pools.silent.clone();
+        SERVERS.into_iter().filter(|name| !silent.contains(name)).find_map(|name| {
+            let partition = format!("{name}.disk");
+            let orders = live.pools.host(name, NextLiveOrders { partition }).unwrap().orders;
+            orders.into_iter().find_map(|order| match order {
+                LiveOrder::Join { object, .. } => Some((name, object)),
+                _ => None,
+            })
+        })
+    };
+    let (first, object) = joiner(&mut live).expect("one is chosen");
+    assert_eq!(joiner(&mut live), Some((first, object)), "and told again");
+    live.pools.silent.insert(first);
+    live.pools.until("it is known to be away", |pools| {
+        let all = pools.pool().partitions;
+        all.iter().any(|partition| partition.name == format!("{first}.disk") && !partition.is_available)
+    });
+    live.waits(2);
+    let (second, other) = joiner(&mut live).expect("another one is chosen");
+    assert!(second != first && other != object);
 }
 
 #[test]

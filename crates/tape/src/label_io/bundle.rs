@@ -1,6 +1,6 @@
 //! Bundles: small files written as one tape file, and read alone by position (`spec/tape.md` §6).
 
-use super::{Appended, LabelContext, Style, TapeFile, append::OpenFile};
+use super::{Appended, LabelContext, Style, TapeFile, append::OpenFile, read_file};
 use crate::{
     drive::{Read, TapeDrive},
     fault::Fault,
@@ -177,9 +177,24 @@ impl OpenBundle {
     }
 }
 
+/// Reads a file into `sink`, and compares it with the catalogue; `member`: where it lies in a bundle. `open` is what the last call
+/// left there; whoever moves the drive meanwhile sets it to `None`.
+pub fn read_copy(
+    drive: &mut dyn TapeDrive,
+    (file, member): (&TapeFile, Option<TapeMember>),
+    open: &mut Option<OpenBundle>,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<(), Fault> {
+    if let Some(member) = member {
+        return read_member(drive, (file, member), open, sink);
+    }
+    *open = None;
+    read_file(drive, file, sink)
+}
+
 /// Reads one file of a bundle into `sink`, and compares it with the catalogue. `open` is what the last call left there; whoever
 /// moves the drive meanwhile sets it to `None`.
-pub fn read_member(
+fn read_member(
     drive: &mut dyn TapeDrive,
     (file, member): (&TapeFile, TapeMember),
     open: &mut Option<OpenBundle>,

@@ -67,11 +67,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         };
         // Files without data are not seen.
         counted(&[]).map_err(Fault::system)?;
-        if let Some(member) = file.member {
-            return label_io::read_member(drive, (&on_tape, member), bundle, &mut counted);
-        }
-        *bundle = None;
-        label_io::read_file(drive, &on_tape, &mut counted)
+        label_io::read_copy(drive, (&on_tape, file.member), bundle, &mut counted)
     }
 
     fn note_damage(&mut self, file: &VerifyFile, fault: Fault) -> Result<(), Fault> {
