@@ -18,7 +18,7 @@ const STEPS: u64 = 150;
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
     Entry(Result<Entry>),
-    Stat(Result<FileInfo>),
+    Stat(Result<Box<FileInfo>>),
     Read(Result<ReadObject>),
     List(Result<Vec<Entry>>),
 }
@@ -45,7 +45,8 @@ fn answers(world: &mut World, paths: &[FilePath]) -> Vec<((FilePath, bool, u8), 
             let mut keep = |kind, answer| answers.push(((path.clone(), is_operator, kind), answer));
             keep(0, Answer::Entry(world.call(who(), GetEntry { path: path.clone() })));
             let stat = world.call(who(), Stat { path: path.clone() });
-            keep(1, Answer::Stat(stat.map(|info| FileInfo { pins: Vec::new(), waits: None, ..info })));
+            let bare = |info| Box::new(FileInfo { pins: Vec::new(), waits: None, ..info });
+            keep(1, Answer::Stat(stat.map(bare)));
             match world.call(who(), OpenRead { path: path.clone() }) {
                 Ok(ReadGrant::Online(object)) => keep(2, Answer::Read(Ok(object))),
                 // These speak of the tape queue.
