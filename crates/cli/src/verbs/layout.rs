@@ -72,10 +72,10 @@ fn show(path: FilePath, context: &mut Context) -> Run {
     }
     match info {
         LayoutInfo { rule: Some(rule), from: Some(from) } if from == path => {
-            context.output.line(rule.to_string())?
+            context.output.line(rule.to_string())?;
         }
         LayoutInfo { rule: Some(rule), from: Some(from) } => {
-            context.output.line(format!("{rule} (from {from})"))?
+            context.output.line(format!("{rule} (from {from})"))?;
         }
         _ => context.output.news("no layout is set: the pool of each file decides")?,
     }
