@@ -6,10 +6,7 @@ use crate::{
     path_arg::{self, PathArg},
     words::{away_host, exact_time, mode},
 };
-use base::{
-    ErrorKind,
-    units::{counted, human_bytes},
-};
+use base::{ErrorKind, units::human_bytes};
 use serde::Serialize;
 use wire::control::{Attribute, FileInfo, GetAttributes, LiveLayout, NodeKind, Stat};
 
@@ -118,8 +115,8 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
 fn live_lines(live: &LiveLayout) -> Vec<(&'static str, String)> {
     let is_striped = live.columns.len() > 1;
     let unit = is_striped.then(|| {
-        let (width, unit) = (live.columns.len() as u64, human_bytes(live.unit));
-        ("stripes", format!("{}, {unit} each in turn", counted(width, "column", "columns")))
+        let (width, unit) = (live.columns.len(), human_bytes(live.unit));
+        ("stripes", format!("{}, {unit} each in turn", counted(width as u64, "column", "columns")))
     });
     let columns = live.columns.iter().enumerate().flat_map(|(number, copies)| {
         let column = if is_striped { format!("column {number}  ") } else { String::new() };
