@@ -128,6 +128,6 @@ mod tests {
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }
-        assert_eq!(rule(Some(2), Some(4), Some(1 << 20)).to_string(), "copies 2, width 4, unit 1 MiB");
+        assert_eq!(rule(Some(2), Some(4), Some(1 << 20)).to_string(), "copies 2, width 4, unit 1.00 MiB");
     }
 }
