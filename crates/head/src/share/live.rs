@@ -275,6 +275,9 @@ pub(super) fn is_fencing(shared: &SharedFile) -> bool {
 
 /// Who has to seal a file.
 fn seal_waits(live: &LiveContent) -> String {
+    if let Some(joined) = &live.joined {
+        return format!("partition {} has to put its columns together", joined.partition);
+    }
     let waits = live.copies.iter().find(|copy| copy.sealed.is_none());
     let partition = waits.map_or("", |copy| &copy.partition);
     format!("partition {partition} has to seal it")

@@ -199,16 +199,11 @@ pub(super) fn finish_seal(core: &mut Core, node: &Node, context: &Context) -> Re
     let made = live.copies.iter().filter(|copy| copy.sealed == Some(checksums));
     let made: Vec<_> = made.map(|copy| (copy.object, &*copy.partition)).collect();
     seal(core, node, (live.object, checksums), &made, context)?;
-    let Some(live) = shared.live.take() else { return Ok(()) };
-    let first = &live.copies[0].partition;
-    note_sealed(core, node.id, first, live.copies.len(), context.now)?;
+    shared.live = None;
     for copy in &live.copies {
         core.live.share.forget_object(copy.object);
     }
-    core.live.share.hasty.remove(&node.id);
-    put(core, node.id, &shared, context.now)?;
-    core.touch(crate::Topic::Files);
-    batch::file_online(core, node.id, context.now)
+    end_live(core, node, &shared, context)
 }
 
 /// The columns of a file are one object now.
@@ -224,14 +219,18 @@ fn finish_join(
     core.live.share.forget_object(joined.object);
     super::discard(core, &mut shared, node.size)?;
     seal(core, node, (object, checksums), &[(joined.object, &joined.partition)], context)?;
-    note_sealed(core, node.id, &joined.partition, 1, context.now)?;
+    end_live(core, node, &shared, context)
+}
+
+/// A file changes in place no more: whoever waits for it looks again.
+fn end_live(core: &mut Core, node: &Node, shared: &SharedFile, context: &Context) -> Result<()> {
     core.live.share.hasty.remove(&node.id);
-    put(core, node.id, &shared, context.now)?;
+    put(core, node.id, shared, context.now)?;
     core.touch(crate::Topic::Files);
     batch::file_online(core, node.id, context.now)
 }
 
-/// Makes replicas of sealed objects.
+/// Makes replicas of sealed objects, and has the pool make those that it wants besides.
 fn seal(
     core: &mut Core,
     node: &Node,
@@ -258,5 +257,7 @@ fn seal(
     }
     let content = NewContent { size: node.size, checksums, generation: content.0 };
     core.store.seal_content(node.id, content)?;
-    first.map_or(Ok(()), |replica| account::written(core, &replica, node.size))
+    let Some(first) = first else { return Ok(()) };
+    account::written(core, &first, node.size)?;
+    note_sealed(core, node.id, &first.partition, objects.len(), context.now)
 }
