@@ -14,8 +14,10 @@ from facility import Facility, configure
 from people import Person, people, programs_for
 from slurm import CPUS, Slurm, slurm
 from test_batch import Gate, ended, wait_begun, wait_state
+from test_care import damage, data_of
 
 SHELL = ("/bin/sh", "-c")
+UNFINISHED = "pending,running,completing"
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +81,30 @@ def test_codes_signals_output_and_usage_come_back(site: Facility) -> None:
     assert ended(site, "--wall", "1s", "--", "/bin/sleep", "1000")["exit"] == "wall_limit"
 
 
-def test_it_comes_to_slurm_once_its_inputs_are_pinned(site: Facility, cluster: Slurm) -> None:
+def test_it_comes_to_slurm_once_its_inputs_are_pinned(site: Facility, cluster: Slurm, gate: Gate) -> None:
     site.put_bytes(b"from tape\n", "/old")
     site.archive_and_evict("/old")
-    job = site.submit("--input", "/old:in", "--hold", "--", "/bin/cat", "in")
-    assert in_slurm(cluster, "pending,running") == []
-    site.bp("release", str(job))
+    drives = [drive["name"] for drive in site.status()["drives"]]
+    site.bp("drives", "down", *drives)
+    job = site.submit("--input", "/old:in", "--", *SHELL, f"read line <{gate.path}; cat in")
+    site.wait_until("it waits for tape", lambda: "drive" in (site.job(job).get("reason") or ""))
+    assert in_slurm(cluster, UNFINISHED) == []
+    site.bp("drives", "up", *drives)
+    site.wait_until("Slurm runs it", lambda: len(in_slurm(cluster, "running")) == 1)
+    assert site.stat("/old")["pins"], "its input may be evicted"
+    gate.open()
     assert site.wait_job(job)["state"] == "done"
     assert site.bp("log", str(job)).out == "from tape\n"
+
+
+def test_a_job_whose_input_is_damaged_leaves_nothing_in_slurm(site: Facility, cluster: Slurm) -> None:
+    site.put_bytes(bytes(1 << 20), "/in")
+    (data,) = data_of(site.directory / "disk" / "disk1", "/in")
+    damage(data)
+    site.expect_log("checksum")
+    info = site.wait_job(site.submit("--input", "/in:in", "--", "/bin/true"))
+    assert info["state"] == "failed"
+    site.wait_until("Slurm has none of it", lambda: in_slurm(cluster, UNFINISHED) == [])
 
 
 def test_an_array_is_bounded_by_the_slots_of_the_worker(site: Facility, cluster: Slurm, gate: Gate) -> None:
@@ -107,7 +125,7 @@ def test_cancel(site: Facility, cluster: Slurm, gate: Gate, shared: Path) -> Non
     assert site.wait_job(running)["state"] == "cancelled"
     gate.open()
     assert gate.is_unread(), "a child in a session of its own outlives its job"
-    until("Slurm runs nothing", lambda: in_slurm(cluster, "running,pending,completing") == [])
+    until("Slurm runs nothing", lambda: in_slurm(cluster, UNFINISHED) == [])
 
 
 def test_it_goes_on_while_the_daemon_is_dead(site: Facility, cluster: Slurm, gate: Gate) -> None:

@@ -210,7 +210,7 @@ fn step(shared: &Shared, run: &Run) -> Result<Next> {
 /// Ends what the head gave up: when the shepherd is gone, so is the run.
 fn forget(shared: &Shared, run: &Run) -> Result<Next> {
     run.dir.cancel()?;
-    let mut pause = LOOK_PAUSE.0;
+    let (mut pause, longest) = if shared.slurm.is_some() { in_slurm::FORGET_PAUSE } else { LOOK_PAUSE };
     while !shared.is_stopping() {
         let is_over = shared.slurm.as_ref().map_or(Ok(true), |slurm| in_slurm::forget(slurm, run))?;
         if is_over && let Some(_alive) = run.dir.try_lock()? {
@@ -223,7 +223,7 @@ fn forget(shared: &Shared, run: &Run) -> Result<Next> {
             return Ok(Next::Gone);
         }
         shared.pause(pause, &|| false);
-        pause = (pause * 2).min(LOOK_PAUSE.1);
+        pause = (pause * 2).min(longest);
     }
     Ok(Next::Stop)
 }
@@ -233,6 +233,9 @@ fn vanished(shared: &Shared, run: &Run) -> Result<Next> {
     error!(job = %run.id().job, attempt = run.id().attempt, "the directory of a run is missing or was \
         replaced; the run is lost");
     sweep(shared, run)?;
+    if let Some(slurm) = &shared.slurm {
+        in_slurm::forget(slurm, run)?;
+    }
     if run.is_dropped() {
         return remove(shared, run).map(|()| Next::Gone);
     }
@@ -271,6 +274,9 @@ fn report(shared: &Shared, run: &Run) -> Result<Next> {
     output_report::report_rest(shared, run);
     match shared.ask(move |control| control.call(&ended)) {
         Some(Ok(_)) => {
+            if let Some(slurm) = &shared.slurm {
+                in_slurm::withdraw(slurm, run)?;
+            }
             remove(shared, run)?;
             Ok(Next::Gone)
         }

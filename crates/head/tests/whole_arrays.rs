@@ -8,8 +8,8 @@ use base::JobId;
 use sim::World;
 use support::*;
 use wire::control::{
-    AddQueue, ArrayRange, CancelJobs, Delivered, DependencyKind, DrainWorker, HoldJobs, HoldKind,
-    JobDependency, JobExit, JobOutcome, JobRun, JobSelection, JobSpec, JobStarted, JobState, Jobs,
+    AddQueue, ArrayRange, CancelJobs, Delivered, DependencyKind, DrainWorker, EventType, GetEvents, HoldJobs,
+    HoldKind, JobDependency, JobExit, JobOutcome, JobRun, JobSelection, JobSpec, JobStarted, JobState, Jobs,
     MessageJobs, MoveJobs, NextJob, QueueSettings, ReleaseJobs, Resources, SignalJobs, Submit,
 };
 
@@ -70,6 +70,10 @@ fn a_cancelled_array_ends_what_waits_and_tells_what_runs() {
     }
     assert_eq!(states(&mut world, array), [Cancelled; 5]);
     assert_eq!(stat(&mut world, "/in").unwrap().pins, Vec::<String>::new(), "its input may go");
+    let told = world.user(GetEvents::default()).unwrap().events;
+    let told: Vec<_> = told.iter().filter(|event| event.kind == EventType::JobCancelled).collect();
+    assert_eq!(told.len(), 3, "one for what waited, one for each that ran: {told:?}");
+    assert_eq!(told[0].what, "3 jobs of array 1 of ann: cancelled by ann");
     let again = one(world.call(user("ann"), CancelJobs { jobs: named(array) }));
     assert!(again.failure.unwrap().what.contains("all jobs of array 1 are over"));
 }

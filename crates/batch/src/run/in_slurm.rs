@@ -8,7 +8,10 @@ use crate::{
     slurm::{self, Slurm, SlurmJob, State},
 };
 use base::{ErrorKind, Failure, Result};
-use std::time::{Duration, Instant};
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 use tracing::warn;
 use wire::control::{JobExit, Usage};
 
@@ -16,16 +19,18 @@ use wire::control::{JobExit, Usage};
 const END_AGE: Duration = Duration::from_secs(1);
 /// How long an exit record may take to be seen on a shared file system after Slurm says that the job is over.
 const RECORD_PATIENCE: Duration = Duration::from_secs(15);
+/// Between two cancellations of a job that the head gave up: the first pause, and the longest.
+pub(super) const FORGET_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// How long a shepherd has to end a job that was cancelled before Slurm does it.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Submits the Slurm job, so that it gains age there while its inputs are fetched. Yields what comes next if that is not to fetch
-/// them: Slurm will never take it.
-pub(super) fn submit(shared: &Shared, slurm: &Slurm, run: &Run) -> Result<Option<Next>> {
+/// Submits the Slurm job, so that it gains age there while its inputs are fetched. Breaks with what comes next if Slurm will never
+/// take it.
+pub(super) fn submit(shared: &Shared, slurm: &Slurm, run: &Run) -> Result<ControlFlow<Next, SlurmJob>> {
     match slurm.submit(&run.dir, &run.order, &shared.config.shepherd) {
-        Ok(_) => Ok(None),
+        Ok(job) => Ok(ControlFlow::Continue(job)),
         Err(refused) if refused.kind == ErrorKind::Invalid => {
-            run.end(JobExit::NotStarted(refused), Usage::default()).map(Some)
+            run.end(JobExit::NotStarted(refused), Usage::default()).map(ControlFlow::Break)
         }
         Err(failure) => Err(failure),
     }
@@ -37,9 +42,13 @@ pub(super) fn launch(shared: &Shared, slurm: &Slurm, run: &Run) -> Result<Next> 
     if !run.is_cancelled() && !report_start(shared, run)? {
         return Ok(Next::Step);
     }
-    let job = slurm.submit(&run.dir, &run.order, &shared.config.shepherd)?;
+    let job = match submit(shared, slurm, run)? {
+        ControlFlow::Continue(job) => job,
+        ControlFlow::Break(next) => return Ok(next),
+    };
     if !run.is_cancelled() && job.state == State::Pending {
-        slurm::release(job)?;
+        // It may have been lost or cancelled in Slurm while its inputs were fetched.
+        slurm::release(job).inspect_err(|_| slurm.doubt(&run.dir))?;
     }
     watch(shared, slurm, run)
 }
@@ -99,7 +108,9 @@ impl Look {
         if !job.state.is_over() {
             return self.cancel(run, job).map(|()| Verdict::Wait);
         }
-        if run.is_cancelled() && never_began(run)? {
+        // A shepherd that lives is waited for, whatever Slurm says, and none begins before the run has ended.
+        let Some(_nobody_begins) = run.dir.try_lock()? else { return Ok(Verdict::Wait) };
+        if run.is_cancelled() && run.dir.phase() == Phase::Staged {
             return run.end(JobExit::Cancelled, Usage::default()).map(Verdict::Next);
         }
         if self.over.get_or_insert_with(Instant::now).elapsed() < RECORD_PATIENCE {
@@ -152,11 +163,6 @@ fn forgotten(run: &Run, has_record: bool) -> Result<Verdict> {
     }
 }
 
-/// Whether no shepherd has begun, and none can: with the lock in hand it would find the run ended.
-fn never_began(run: &Run) -> Result<bool> {
-    Ok(run.dir.try_lock()?.is_some() && run.dir.phase() == Phase::Staged)
-}
-
 /// The job is over in Slurm, and its shepherd has left no record: Slurm says why, and success is never assumed.
 fn without_record(run: &Run, job: SlurmJob) -> Result<Next> {
     let has_begun = run.dir.phase() != Phase::Staged;
@@ -175,7 +181,18 @@ fn without_record(run: &Run, job: SlurmJob) -> Result<Next> {
     run.end(exit, slurm::usage(job))
 }
 
-/// The head gave the run up: ends its Slurm job. Yields whether it is over.
+/// The run has ended here: takes its Slurm job out of Slurm if it was never released.
+pub(super) fn withdraw(slurm: &Slurm, run: &Run) -> Result<()> {
+    if !slurm.may_have(&run.dir) {
+        return Ok(());
+    }
+    match slurm.job(&run.dir, slurm.poll_every())? {
+        Some(job) if job.state == State::Pending => slurm::cancel_waiting(job),
+        _ => Ok(()),
+    }
+}
+
+/// The head gave the run up, or its directory is gone: ends its Slurm job. Yields whether it is over.
 pub(super) fn forget(slurm: &Slurm, run: &Run) -> Result<bool> {
     match slurm.job(&run.dir, END_AGE)? {
         Some(job) if !job.state.is_over() => slurm::cancel(job).map(|()| false),

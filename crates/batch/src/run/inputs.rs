@@ -15,6 +15,7 @@ use crate::{
 };
 use base::{ErrorKind, Failure, Result};
 use std::{
+    ops::ControlFlow,
     path::Path,
     time::{Duration, Instant},
 };
@@ -55,7 +56,7 @@ pub(super) fn fetch_inputs(shared: &Shared, run: &Run) -> Result<Next> {
     };
     run.dir.prepare(&identity, shared.config.authorities.as_deref())?;
     if let Some(slurm) = &shared.slurm
-        && let Some(next) = in_slurm::submit(shared, slurm, run)?
+        && let ControlFlow::Break(next) = in_slurm::submit(shared, slurm, run)?
     {
         return Ok(next);
     }

@@ -4,6 +4,7 @@ use base::{ErrorKind, Failure, Result};
 use std::{
     io::{Read, Write},
     process::{Child, Command, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -42,15 +43,23 @@ pub(super) fn run(program: &str, words: &[&str], input: Option<&str>) -> Result<
     let out = reader(child.stdout.take(), ANSWER_BYTES_MAX);
     let err = reader(child.stderr.take(), COMPLAINT_BYTES_MAX);
     let status = wait(&mut child, program)?;
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    // What it started may keep its output open.
+    let silent = |_| Failure::timeout(format!("{program} has ended, and its output has not"));
     if status.success() {
+        let out = out.recv_timeout(DEADLINE).map_err(silent)?;
+        if out.len() as u64 >= ANSWER_BYTES_MAX {
+            let what = format!("{program} printed {ANSWER_BYTES_MAX} bytes or more");
+            return Err(Failure::unsupported(what).hint("have another user run the jobs of this worker"));
+        }
         return Ok(out);
     }
+    let err = err.recv_timeout(DEADLINE).map_err(silent)?;
     let why = err.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
     Err(Failure::unavailable(format!("{program} failed ({status}): {}", why.trim())))
 }
 
-fn reader<R: Read + Send + 'static>(pipe: Option<R>, most: u64) -> thread::JoinHandle<String> {
+fn reader<R: Read + Send + 'static>(pipe: Option<R>, most: u64) -> mpsc::Receiver<String> {
+    let (read, text) = mpsc::sync_channel(1);
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -58,8 +67,10 @@ fn reader<R: Read + Send + 'static>(pipe: Option<R>, most: u64) -> thread::JoinH
             // The rest is read, too, so that its writer can end.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        // Nobody listens who has waited for too long.
+        let _ = read.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    text
 }
 
 fn wait(child: &mut Child, program: &str) -> Result<std::process::ExitStatus> {

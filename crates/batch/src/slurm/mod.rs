@@ -56,6 +56,8 @@ struct Known {
     jobs: BTreeMap<String, SlurmJob>,
     /// What was submitted since.
     submitted: BTreeMap<String, (u64, Instant)>,
+    /// When it was asked in vain since, and why.
+    failed: Option<(Instant, Failure)>,
 }
 
 impl Known {
@@ -67,7 +69,13 @@ impl Known {
     /// Takes an answer of `squeue`, which was asked at `asked`.
     fn take(&mut self, asked: Instant, jobs: BTreeMap<String, SlurmJob>) {
         self.submitted.retain(|_, (_, at)| *at >= asked);
-        (self.asked, self.jobs) = (Some(asked), jobs);
+        (self.asked, self.jobs, self.failed) = (Some(asked), jobs, None);
+    }
+
+    /// Why `squeue` does not answer, if it was asked within `age`: while the controller is away, not every run asks for itself.
+    fn failure(&self, age: Duration) -> Option<Failure> {
+        let recent = self.failed.as_ref().filter(|(at, _)| at.elapsed() < age);
+        recent.map(|(_, failure)| failure.clone())
     }
 }
 
@@ -109,15 +117,29 @@ impl Slurm {
     pub(crate) fn job(&self, dir: &RunDir, age: Duration) -> Result<Option<SlurmJob>> {
         let _one_at_a_time = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
         if self.known().asked.is_none_or(|at| at.elapsed() > age) {
-            let (asked, user) = (Instant::now(), Identity::own().name);
-            let text = command::run(
-                "squeue",
-                &["--noheader", "--states=all", "--format=%A|%T|%j", &format!("--user={user}")],
-                None,
-            )?;
+            if let Some(failure) = self.known().failure(age) {
+                return Err(failure);
+            }
+            let (asked, user) = (Instant::now(), format!("--user={}", Identity::own().name));
+            let words = ["--noheader", "--states=all", "--format=%A|%T|%j", &*user];
+            let text = command::run("squeue", &words, None)
+                .inspect_err(|failure| self.known().failed = Some((Instant::now(), failure.clone())))?;
             self.known().take(asked, state::parse_squeue(&text, &self.prefix));
         }
         Ok(self.known().job(&self.name(dir)))
+    }
+
+    /// Whether a job of a run may have been submitted.
+    pub(crate) fn may_have(&self, dir: &RunDir) -> bool {
+        dir.file(NOTE).exists()
+    }
+
+    /// What is known of the job of a run is wrong: Slurm is asked before it is used again.
+    pub(crate) fn doubt(&self, dir: &RunDir) {
+        let (name, mut known) = (self.name(dir), self.known());
+        known.jobs.remove(&name);
+        known.submitted.remove(&name);
+        known.asked = None;
     }
 
     /// Submits the Slurm job of a run, held, unless Slurm has it already.
@@ -125,7 +147,7 @@ impl Slurm {
         let name = self.name(dir);
         let note = dir.file(NOTE);
         let mut found = self.known().job(&name);
-        if found.is_none() && note.exists() {
+        if found.is_none() && self.may_have(dir) {
             // The answer to an earlier submission was lost, or what was known of it.
             found = self.job(dir, Duration::ZERO)?;
         }
@@ -210,18 +232,36 @@ fn quoted(path: &Path) -> String {
 
 /// Refuses options that would break what the worker relies on.
 pub fn check_options(options: &[String]) -> Result<()> {
-    const OURS: [&str; 7] =
-        ["--job-name", "--parsable", "--array", "--wrap", "--output", "--requeue", "--hold"];
+    const OURS: [&str; 14] = [
+        "--job-name",
+        "--parsable",
+        "--array",
+        "--wrap",
+        "--output",
+        "--requeue",
+        "--hold",
+        "--clusters",
+        "--wait",
+        "--test-only",
+        "--export",
+        "--export-file",
+        "--uid",
+        "--dependency",
+    ];
     let is_ours = |option: &&String| {
         let name = option.split('=').next().unwrap_or_default();
-        OURS.contains(&name) || !option.starts_with("--") || option.contains(char::is_control)
+        // Any beginning of a name may stand for it.
+        name.len() < 3
+            || OURS.iter().any(|ours| ours.starts_with(name))
+            || !option.starts_with("--")
+            || option.contains(char::is_control)
     };
     match options.iter().find(is_ours) {
         None => Ok(()),
         Some(option) => Err(Failure::invalid(format!(
             "{option:?} is no option that a worker may give to sbatch"
         ))
-        .hint("name long options with their values, as --partition=batch; names, output and holds are ours")),
+        .hint("name long options with their values, as --partition=batch; names, output, environment and holds are ours")),
     }
 }
 
@@ -266,9 +306,17 @@ mod tests {
     fn options_that_are_ours_are_refused() {
         let check = |option: &str| check_options(&[option.to_owned()]).is_ok();
         assert!(check("--partition=batch") && check("--exclusive"));
-        for option in
-            ["--job-name=x", "--array=1-3", "--wrap=true", "-p", "batch", "--requeue", "--comment=a\nb"]
-        {
+        for option in [
+            "--job-name=x",
+            "--arr=1-3",
+            "--wrap=true",
+            "-p",
+            "batch",
+            "--requeue",
+            "--comment=a\nb",
+            "--export=ALL",
+            "--",
+        ] {
             assert!(!check(option), "{option}");
         }
     }

@@ -83,10 +83,19 @@ pub(super) fn parse_sbatch(text: &str) -> Result<u64> {
 
 /// Whether `sbatch` complains of the job, and would again: not of its controller or of a limit that passes.
 pub(super) fn is_refusal(complaint: &str) -> bool {
-    const WORDS: [&str; 6] =
-        ["invalid", "not available", "can not be satisfied", "unrecognized", "denied", "not permitted"];
+    const PASSES: [&str; 4] = ["inactive or drain", "down, drained", "credential", "cannot run"];
+    const WORDS: [&str; 7] = [
+        "invalid",
+        "not available",
+        "can not be satisfied",
+        "unrecognized",
+        "denied",
+        "not permitted",
+        "requested than permitted",
+    ];
     let complaint = complaint.to_ascii_lowercase();
-    WORDS.iter().any(|word| complaint.contains(word))
+    let has = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
+    has(&WORDS) && !has(&PASSES)
 }
 
 /// Seconds of `elapsed|cpu` in the first line.
@@ -157,12 +166,17 @@ mod tests {
             "invalid partition specified: nowhere",
             "Batch job submission failed: Invalid account or account/partition combination specified",
             "unrecognized option '--nonsense'",
+            "Batch job submission failed: More processors requested than permitted",
         ] {
             assert!(is_refusal(complaint), "{complaint}");
         }
         for complaint in [
             "Batch job submission failed: Unable to contact slurm controller (connect failure)",
             "Batch job submission failed: Socket timed out on send/recv operation",
+            "Batch job submission failed: Required partition not available (inactive or drain)",
+            "Batch job submission failed: Required node not available (down, drained or reserved)",
+            "Batch job submission failed: Invalid authentication credential",
+            "cannot run sbatch: Permission denied",
             "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, ...)",
         ] {
             assert!(!is_refusal(complaint), "{complaint}");

@@ -148,7 +148,13 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 
 fn ask(context: &mut Context, month: Month, part: AccountPart) -> Run<Accounts> {
     let ask = GetAccounts { by: vec![part], month: Some(month), ..GetAccounts::default() };
-    Ok(context.call(&ask)?)
+    let accounts = context.call(&ask)?;
+    if accounts.lines_len > accounts.lines.len() as u64 {
+        // Sums of a part would look like those of the whole.
+        let what = format!("{} of {} accounts are told at once", accounts.lines.len(), accounts.lines_len);
+        return Err(Failure::unsupported(what).hint("`bp account --top N` has the largest").into());
+    }
+    Ok(accounts)
 }
 
 fn summary(context: &mut Context, month: Month, (is_csv, now): (bool, Timestamp)) -> Run {
@@ -207,7 +213,10 @@ fn jobs(context: &mut Context, month: Month, is_csv: bool) -> Run {
     let call =
         Jobs { filter, elements: true, brief: true, costs: true, limit: Some(JOBS_MAX), ..Jobs::default() };
     let list = context.call(&call)?;
-    let is_cut = list.is_cut;
+    if list.is_cut {
+        let what = format!("more than {JOBS_MAX} jobs are listed since the beginning of {month}");
+        return Err(Failure::unsupported(what).hint("`bp report --by user` has the sums").into());
+    }
     // A job belongs to the month in which it ended.
     let is_of_month = |job: &JobInfo| job.ended.is_some_and(|ended| Month::of(ended) == month);
     let jobs: Vec<_> = list.jobs.into_iter().filter(is_of_month).collect();
@@ -217,9 +226,6 @@ fn jobs(context: &mut Context, month: Month, is_csv: bool) -> Run {
         csv(context, &OF_JOB, &jobs)?;
     } else {
         show(context, &table_of_jobs(&jobs))?;
-    }
-    if is_cut {
-        context.output.news(format!("older ones are left out: {JOBS_MAX} jobs are listed at most"))?;
     }
     Ok(0)
 }

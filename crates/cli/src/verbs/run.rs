@@ -98,8 +98,12 @@ impl Interrupts {
                 if is_interrupted.swap(true, Ordering::Relaxed) {
                     std::process::exit(INTERRUPTED.into());
                 }
-                // A job that ends at this moment cannot be cancelled, and need not be.
-                let _ = control.call(&CancelJobs { jobs: vec![job.into()] });
+                // One that ends at this moment cannot be cancelled, and need not be: that is no failure of the call.
+                if let Err(failure) = control.call(&CancelJobs { jobs: vec![job.into()] }) {
+                    crate::output::refusal(&format!(
+                        "job {job} is not cancelled: {failure}\nhint: `bp cancel {job}`\n"
+                    ));
+                }
             }
         };
         let thread = thread::Builder::new().name("run-signals".to_owned()).spawn(watch);

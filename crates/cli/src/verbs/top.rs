@@ -51,6 +51,8 @@ struct Seen {
     workers: Vec<WorkerInfo>,
     /// The longest first.
     running: Vec<JobInfo>,
+    /// More run: these are the newest.
+    is_cut: bool,
 }
 
 impl Seen {
@@ -58,10 +60,11 @@ impl Seen {
         let status = context.call(&GetStatus {})?;
         let filter = JobFilter { states: vec![JobState::Running], ..JobFilter::default() };
         let ask = Jobs { filter, elements: true, brief: true, limit: Some(JOBS_MAX), ..Jobs::default() };
-        let mut running = context.call(&ask)?.jobs;
+        let list = context.call(&ask)?;
+        let (mut running, is_cut) = (list.jobs, list.is_cut);
         running.sort_by_key(|job| (job.started, job.id));
         let queues = context.call(&GetQueues {})?.queues;
-        Ok(Self { now: status.now, queues, workers: status.workers, running })
+        Ok(Self { now: status.now, queues, workers: status.workers, running, is_cut })
     }
 
     /// The first line: slots, and jobs by what they do.
@@ -113,11 +116,16 @@ impl Seen {
         let output = &mut context.output;
         output.line(self.summary())?;
         let shown = &self.running[..self.running.len().min(ROWS_MAX)];
+        let (owners, running) = if self.is_cut {
+            ("Owners of the newest 1000", "Running, the longest of the newest 1000")
+        } else {
+            ("Owners", "Running, the longest first")
+        };
         let tables = [
             ("Workers", worker::table(&self.workers)),
             ("Queues", self.queues()),
-            ("Owners", self.owners()),
-            ("Running, the longest first", jobs::table(shown, self.now)),
+            (owners, self.owners()),
+            (running, jobs::table(shown, self.now)),
         ];
         for (title, table) in tables.iter().filter(|(_, table)| !table.is_empty()) {
             output.titled(title, table)?;
@@ -162,7 +170,8 @@ mod tests {
             job
         };
         let running = vec![job(1, "ada", 1), job(2, "bob", 4), job(3, "ada", 1)];
-        let seen = Seen { now: Timestamp(0), queues: Vec::new(), workers: Vec::new(), running };
+        let seen =
+            Seen { now: Timestamp(0), queues: Vec::new(), workers: Vec::new(), running, is_cut: false };
         let text = seen.owners().render(None, false);
         let rows: Vec<Vec<&str>> =
             text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();

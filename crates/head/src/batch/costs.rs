@@ -8,8 +8,14 @@ use crate::{
     store::{Charge, CostRow, JobFileRole, JobRow, Node, Payer, SessionRow, TapeCost},
 };
 use base::{JobId, Millis, Result, Timestamp};
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 use wire::control::{JobCosts, Usage};
+
+/// Ids between two jobs whose costs are read with theirs: that is cheaper than another query.
+const GAP_MAX: u64 = 64;
 
 /// Charges a run that has ended to the owner of its job, and notes what it cost.
 pub(super) fn run_ended(core: &Core, job: &JobRow, usage: Usage, now: Timestamp) -> Result<()> {
@@ -79,10 +85,11 @@ pub(crate) fn loaded(core: &Core, session: &SessionRow, part: f64) -> Result<()>
 
 /// What each of some jobs cost, in their order.
 pub(super) fn of(core: &Core, rows: &[JobRow]) -> Result<Vec<JobCosts>> {
-    let ids = rows.iter().flat_map(|row| [row.id, row.shared()]);
-    let (Some(first), Some(last)) = (ids.clone().min(), ids.max()) else { return Ok(Vec::new()) };
-    let (runs, tape) = (core.store.job_costs(&(first..=last))?, core.store.tape_costs(&(first..=last))?);
-    let mut counts = BTreeMap::new();
+    let (mut runs, mut tape, mut counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for near in spans(&rows.iter().flat_map(|row| [row.id, row.shared()]).collect()) {
+        runs.extend(core.store.job_costs(&near)?);
+        tape.extend(core.store.tape_costs(&near)?);
+    }
     rows.iter()
         .map(|row| {
             let run = runs.get(&row.id).copied().unwrap_or_default();
@@ -103,6 +110,18 @@ pub(super) fn of(core: &Core, rows: &[JobRow]) -> Result<Vec<JobCosts>> {
         .collect()
 }
 
+/// Ranges of ids with all of these, and little between them: the first and the last job of a facility may be asked for together.
+fn spans(ids: &BTreeSet<JobId>) -> Vec<RangeInclusive<JobId>> {
+    let mut spans: Vec<RangeInclusive<JobId>> = Vec::new();
+    for id in ids {
+        match spans.last_mut() {
+            Some(span) if id.0 - span.end().0 <= GAP_MAX => *span = *span.start()..=*id,
+            _ => spans.push(*id..=*id),
+        }
+    }
+    spans
+}
+
 /// How many jobs share the inputs of a job: the elements of its array. `known` keeps what was looked up.
 fn elements(core: &Core, row: &JobRow, known: &mut BTreeMap<JobId, u64>) -> Result<u64> {
     let Some(array) = row.array.map(|element| element.array) else { return Ok(1) };
@@ -112,4 +131,17 @@ fn elements(core: &Core, row: &JobRow, known: &mut BTreeMap<JobId, u64>) -> Resu
     let count = core.store.job_array(array)?.map_or(1, |array| array.count).max(1);
     known.insert(array, count);
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_are_far_apart_are_read_apart() {
+        let of = |ids: &[u64]| spans(&ids.iter().copied().map(JobId).collect());
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[7, 1, 60]), [JobId(1)..=JobId(60)]);
+        assert_eq!(of(&[1, 2, 1_000_000]), [JobId(1)..=JobId(2), JobId(1_000_000)..=JobId(1_000_000)]);
+    }
 }

@@ -25,9 +25,14 @@ pub(crate) struct Deliveries {
     last: u64,
 }
 
+/// Highest number that a worker may have heard.
+const NUMBER_HEARD_MAX: u64 = i64::MAX.unsigned_abs() / 2;
+
 /// What a worker has not carried out yet.
 pub(super) fn after(core: &mut Core, worker: &str, delivered: u64) -> Result<Vec<RunDelivery>> {
-    // It heard that from a head whose clock may have been ahead of ours.
+    // It heard that from a head whose clock may have been ahead of ours. Numbers above it have to fit into the catalogue, whatever
+    // it says.
+    let delivered = delivered.min(NUMBER_HEARD_MAX);
     core.live.deliveries.last = core.live.deliveries.last.max(delivered);
     let mut waiting = core.store.deliveries(worker)?;
     let all = waiting.len();

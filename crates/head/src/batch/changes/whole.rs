@@ -60,12 +60,8 @@ pub(super) fn cancel_all(core: &mut Core, context: &Context, first: &JobRow) -> 
         let by = format!("cancelled by {}", context.who.name);
         core.store.cancel_array(first.id, &by, context.now)?;
         release_inputs(core, first)?;
-        let what = format!(
-            "{} of array {} of {} cancelled: {by}",
-            counted(waiting, "job is", "jobs are"),
-            first.id,
-            first.owner
-        );
+        let jobs = counted(waiting, "job", "jobs");
+        let what = format!("{jobs} of array {} of {}: {by}", first.id, first.owner);
         core.say(context.now, EventType::JobCancelled, first.id, what);
         let elements = row(core, first)?.count;
         ready::look_at_dependents_of_array(core, context.now, first, elements)?;
