@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from clients import DEADLINE, make_bytes, need, run
 from conftest import SMALL
 from facility import Facility, Json
@@ -156,6 +158,7 @@ def test_operators_see_who_waits_for_whom(shared: Facility, mounts: tuple[Path, 
 
 def test_who_is_evicted_is_fenced_and_others_go_on(shared: Facility, tmp_path: Path, mounts: tuple[Path, Path]) -> None:
     here, _ = mounts
+    shared.expect_log("the mount was writing to the file when it was evicted")
     (here / "evicted").write_text("abc")
     other = tmp_path / "other"
     other.mkdir()
@@ -170,6 +173,15 @@ def test_who_is_evicted_is_fenced_and_others_go_on(shared: Facility, tmp_path: P
         shared.bp("lease", "evict", str(mount["client"]))
         assert second.outcome() == 0
         assert first.sync() == errno.EIO
+        flag = os.getxattr(here / "evicted", "user.bp.unsynced").decode()
+        assert f"mount {mount['client']} of " in flag
+        assert flag.endswith("was evicted")
+        assert "unsynced" in shared.bp("stat", "/evicted").out
+        with pytest.raises(PermissionError):
+            os.setxattr(here / "evicted", "user.bp.unsynced", b"")
+        os.removexattr(here / "evicted", "user.bp.unsynced")
+        with pytest.raises(OSError, match="No data available"):
+            os.getxattr(here / "evicted", "user.bp.unsynced")
     shared.bp("umount", other)
     assert "ERROR" in (tmp_path / "log").read_text()
     assert "there is no mount 9999" in shared.bp_fails("lease", "evict", "9999").err

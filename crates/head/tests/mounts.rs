@@ -8,9 +8,10 @@ use sim::World;
 use support::{PARTITION, open_write, path, put, refusal, stat, state, world};
 use wire::control::{
     AskGrant, BeginLive, CloseMount, CloseNode, CommitNode, Disposition, Entry, EvictMount, FileState,
-    GetMounts, GetNode, GrantAnswer, List, LiveFenced, LiveOrder, LiveSealed, LockKind, LookUp, MakeNode,
-    MoveNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, OpenRead, OpenWrite, ReadGrant,
-    ReadLink, Recall, Remove, RemoveNode, Rename, ReturnGrant, SetLock, SetMode, ShareGrant,
+    GetAttributes, GetMounts, GetNode, GrantAnswer, List, LiveFenced, LiveOrder, LiveSealed, LockKind,
+    LookUp, MakeNode, MoveNode, NextLiveOrders, NextRecalls, NodeKind, OpenMount, OpenNode, OpenRead,
+    OpenWrite, ReadGrant, ReadLink, Recall, Remove, RemoveNode, Rename, ReturnGrant, SetLock, SetMode,
+    ShareGrant,
 };
 
 const ROOT: FileId = FileId(1);
@@ -277,6 +278,35 @@ fn a_silent_mount_is_evicted_when_it_is_in_the_way_and_not_before() {
     obey(&mut world);
     assert_eq!(granted(&mut world, bob, 1, file, Mode::Write).size, 5);
     assert_eq!(refusal(world.user(next_recalls(ann, Incarnation(1)))), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_is_flagged_when_its_writer_is_evicted_until_it_is_written_anew() {
+    let mut world = world();
+    let flags = |world: &mut World, at: &str| {
+        let all = world.user(GetAttributes { path: path(at) }).unwrap().attributes;
+        all.iter().map(|it| String::from_utf8(it.value.as_bytes().to_vec()).unwrap()).collect::<Vec<_>>()
+    };
+    let write = |world: &mut World, client, name| {
+        let file = make(world, client, name).id;
+        let grant = granted(world, client, 1, file, Mode::Write);
+        commit(world, client, file, grant.generation, 5).unwrap();
+    };
+    let ann = mount(&mut world);
+    write(&mut world, ann, "closed");
+    world.user(CloseMount { client: ann }).unwrap();
+    let bob = mount(&mut world);
+    write(&mut world, bob, "evicted");
+    let idle = make(&mut world, bob, "idle").id;
+    granted(&mut world, bob, 1, idle, Mode::Read);
+    world.user(EvictMount { client: bob }).unwrap();
+    assert_eq!(flags(&mut world, "/closed"), Vec::<String>::new());
+    assert_eq!(flags(&mut world, "/idle"), Vec::<String>::new(), "it could not write");
+    let flag = flags(&mut world, "/evicted").remove(0);
+    assert!(flag.contains(&format!("UTC: mount {bob} of ")) && flag.ends_with("was evicted"), "{flag}");
+    world.advance(Millis(Session::LEASE.0 + Session::MARGIN.0 + 1));
+    put(&mut world, "/evicted", 7);
+    assert_eq!(flags(&mut world, "/evicted"), Vec::<String>::new(), "it has all that was written");
 }
 
 #[test]

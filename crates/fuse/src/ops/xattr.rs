@@ -21,6 +21,8 @@ use wire::control::{
 const USER: &str = "user.";
 /// What the facility says of a file.
 const OWN: &str = "bp.";
+/// The flag of a file that may lack what a mount had written. It is kept as attributes of users are, so that they can remove it.
+const UNSYNCED: &str = "bp.unsynced";
 
 pub(super) fn get(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
     let mut fields = request.fields();
@@ -33,11 +35,11 @@ pub(super) fn get(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
     let name = name.strip_prefix(USER).ok_or(Errno::OPNOTSUPP)?;
     let file = mount.file_id(request.node);
     let value = match name.strip_prefix(OWN) {
-        Some(what) => {
+        Some(what) if name != UNSYNCED => {
             let info = mount.head.call(caller, |client| DescribeNode { client, file })?;
             own(&info, what).map(String::into_bytes)
         }
-        None => {
+        _ => {
             let all = mount.head.call(caller, |client| GetNodeAttributes { client, file })?.attributes;
             all.into_iter().find(|it| it.name.as_str() == name).map(|it| it.value.as_bytes().to_vec())
         }
@@ -70,7 +72,14 @@ pub(super) fn set(mount: &Mount, caller: &Caller, request: &Request) -> Outcome 
 }
 
 pub(super) fn remove(mount: &Mount, caller: &Caller, request: &Request) -> Outcome {
-    let change = AttributeChange { name: users(&request.fields().name()?)?, value: None };
+    let name = request.fields().name()?;
+    let is_flag = name.strip_prefix(USER) == Some(UNSYNCED);
+    let name = if is_flag {
+        AttributeName::try_from(UNSYNCED.to_owned()).map_err(|_| Errno::INVAL)
+    } else {
+        users(&name)
+    };
+    let change = AttributeChange { name: name?, value: None };
     change_one(mount, caller, mount.file_id(request.node), (change, Some(true)))
 }
 

@@ -16,12 +16,14 @@ mod nodes;
 mod opens;
 mod sessions;
 mod status;
+mod unsynced;
 mod waits;
 
 pub(crate) use leases::{expect_sessions, put_off, undone};
 use live::live_waits;
 pub(crate) use live::{being_written, content_replaced, live_layout, settle_for_door};
 pub(crate) use opens::keep_for_opens;
+pub(crate) use unsynced::content_is_whole;
 pub(crate) use waits::waits;
 
 use crate::{

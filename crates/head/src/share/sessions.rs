@@ -1,6 +1,6 @@
 //! Sessions of mounts: how they begin, renew their leases, and end.
 
-use super::{leases, live, load, put, session, shared_file, standing};
+use super::{leases, live, load, put, session, shared_file, standing, unsynced};
 use crate::{Apply, Context, Core, namespace::resolve, share::opens, store::MountRow, waiters::Awaited};
 use ::share::{ClientId, Incarnation, Mode, Session, Stage};
 use base::{ErrorKind, Failure, FileId, Millis, Result, Timestamp};
@@ -45,8 +45,7 @@ impl Apply for OpenMount {
 impl Apply for CloseMount {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         session(core, context, self.client)?;
-        // Its process has said so itself: nothing is served from its cache.
-        end(core, self.client, true, context)?;
+        end(core, self.client, How::Closed, context)?;
         Ok(Done {})
     }
 }
@@ -60,7 +59,8 @@ impl Apply for EvictMount {
                 .hint("`bp lease` lists them"));
         }
         let is_over = standing(core, self.client).is_lease_over(context.now);
-        end(core, self.client, is_over, context)?;
+        let how = if is_over { How::Silent } else { How::Evicted };
+        end(core, self.client, how, context)?;
         Ok(Done {})
     }
 }
@@ -106,8 +106,20 @@ fn renew(core: &mut Core, call: &NextRecalls, now: Timestamp) {
     }
 }
 
-/// Ends a session with all that it has. `is_cache_gone`: it serves nothing from what it has cached.
-fn end(core: &mut Core, client: ClientId, is_cache_gone: bool, context: &Context) -> Result<()> {
+/// How a session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Its process has said so itself, and has written everything back.
+    Closed,
+    /// It is evicted, and its lease is over.
+    Silent,
+    /// It is evicted, and what it has cached counts until its lease is over.
+    Evicted,
+}
+
+/// Ends a session with all that it has.
+fn end(core: &mut Core, client: ClientId, how: How, context: &Context) -> Result<()> {
+    let is_cache_gone = how != How::Evicted;
     let mut after = FileId(0);
     loop {
         let page = core.store.shared_files(after, super::PAGE_LEN)?;
@@ -115,6 +127,9 @@ fn end(core: &mut Core, client: ClientId, is_cache_gone: bool, context: &Context
         after = *last;
         for (file, mut shared) in page {
             let before = shared.clone();
+            if how != How::Closed {
+                unsynced::note(core, (file, &shared), client, context.now)?;
+            }
             live::writer_ended(core, &mut shared, client)?;
             shared.grants.evict(client);
             if is_cache_gone {
@@ -161,7 +176,7 @@ pub(super) fn evict_silent(
             next = Some(next.map_or(span, |other: Millis| other.min(span)));
         } else if core.store.mounts()?.contains_key(&client) {
             warn!(mount = %client, "the mount does not answer and is in the way of others: it is evicted");
-            end(core, client, true, context)?;
+            end(core, client, How::Silent, context)?;
         } else {
             // Evicted before, by an operator: only its cache counted.
             let mut shared = shared_file(core, file)?;

@@ -282,6 +282,9 @@ impl Apply for CommitWrite {
         };
         let kept: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
         share::content_replaced(core, replica.file, context.now)?;
+        if node.checksums.is_some() || node.is_live() {
+            share::content_is_whole(core, replica.file)?;
+        }
         trash::keep_content(core, replica.file, &kept, (&replica.owner, context.now))?;
         // With it goes what was written, if it was cut into pieces.
         drop_content(core, replica.file, &kept)?;

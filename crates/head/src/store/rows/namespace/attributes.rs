@@ -11,6 +11,9 @@ fn attribute(row: &Row<'_>) -> StoreResult<Attribute> {
     })
 }
 
+/// Says of a file that a mount may have written more than there is (spec/share.md §4).
+const UNSYNCED: &str = "bp.unsynced";
+
 impl Store {
     /// Attributes of a file, in name order.
     pub(crate) fn attributes(&self, file: FileId) -> StoreResult<Vec<Attribute>> {
@@ -41,6 +44,19 @@ impl Store {
             ),
             None => self.run("DELETE FROM attribute WHERE file = ?1 AND name = ?2", (file.0, name)),
         }
+    }
+
+    /// Flags a file. Nobody has changed it, so it has no new time.
+    pub(crate) fn flag_unsynced(&self, file: FileId, what: &str) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO attribute (file, name, value) VALUES (?1, ?2, ?3)
+             ON CONFLICT (file, name) DO UPDATE SET value = ?3",
+            (file.0, UNSYNCED, what.as_bytes()),
+        )
+    }
+
+    pub(crate) fn unflag_unsynced(&self, file: FileId) -> StoreResult<()> {
+        self.run("DELETE FROM attribute WHERE file = ?1 AND name = ?2", (file.0, UNSYNCED))
     }
 
     pub(in crate::store) fn delete_attributes(&self, file: FileId) -> StoreResult<()> {
