@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import awkward as ak
@@ -72,6 +73,26 @@ def test_names_of_both_are_kept_apart(tmp_path: Path) -> None:
     part = Plan.of(bytes(plan)).run(0, len(plan), 1)
     assert part.arrays[0].tolist() == (3 * np.arange(TOTAL)).tolist()
     assert part.arrays[1].to_list() == ak.from_arrow(other["Jet_score"]).to_list()
+
+
+def test_the_cache_keeps_columns_of_friends_apart_that_chains_see_otherwise(tmp_path: Path) -> None:
+    times = pa.array([Decimal(number) for number in range(4)], pa.decimal128(9, 2))
+    pq.write_table(pa.table({"t": times, "n": range(4)}), tmp_path / "main.parquet")
+    pq.write_table(pa.table({"t": times, "score": [0.5] * 4}), tmp_path / "friend.parquet")
+    chains = [backplane.ntuple(tmp_path / f"{name}.parquet") for name in ("main", "friend")]
+    both = chains[0].friend(chains[1], prefix="f_")
+    assert both.to_numpy(["f_score"])["f_score"].tolist() == [0.5] * 4
+    chains = [backplane.ntuple(tmp_path / f"{name}.parquet", numbers=["t"]) for name in ("main", "friend")]
+    both = chains[0].friend(chains[1], prefix="f_")
+    assert both.to_numpy(["f_t"])["f_t"].tolist() == [0, 1, 2, 3]
+    # A float beside one of 64 bits, and by itself.
+    files = [tmp_path / f"s{bytes_}.parquet" for bytes_ in (4, 8)]
+    for file, kind in zip(files, ("f4", "f8"), strict=True):
+        pq.write_table(pa.table({"s": np.arange(4, dtype=kind)}), file)
+    main = tmp_path / "main.parquet"
+    for count, kind in ((2, "f8"), (1, "f4"), (2, "f8")):
+        found = backplane.ntuple([main] * count).friend(backplane.ntuple(files[:count])).to_numpy(["s"])["s"]
+        assert (found.dtype, found.tolist()) == (kind, list(range(4)) * count)
 
 
 def test_friends_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -172,6 +172,9 @@ impl Befriended {
                 columns.push(column_here);
                 places.push((number, index));
             }
+            // Chains of the same files can give other columns, or the same ones in another kind.
+            let own: Vec<_> = friend.columns.iter().map(|one| (&one.name, one.kind)).collect();
+            identity += &format!("+{own:?}");
             for Slice { file, rows, .. } in &friend.slices {
                 identity += &format!("+{}[{}..{}]", file.identity(), rows.start, rows.end);
                 version += &format!("+{}[{}..{}]", file.version(), rows.start, rows.end);

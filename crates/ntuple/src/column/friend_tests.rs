@@ -53,6 +53,30 @@ fn friends_have_other_names_and_as_many_entries() {
     assert!(same.err().unwrap().what.ends_with("a friend has a column \"n\", too"));
 }
 
+/// What the cache gives for the column of a friend, of a file with columns `n` and `score` as another chain has them.
+fn cached(cache: &ColumnCache, name: &str, kind: Kind) -> Array {
+    let data = |start: i32| Data::I32((start..start + 5).map(Some).collect());
+    let columns = [("n", "required int32", data(0)), ("score", "required int32", data(100))];
+    let bytes = write(&columns, &Layout::default());
+    let friend = open(source("two columns", bytes), OpenOptions::default()).unwrap();
+    let main = files("m", &[5], 2).remove(0);
+    let slices = divide(&[5], &[(friend, String::new())]).unwrap().remove(0);
+    let columns = [Column { kind, ..Column::of(name, kind.ty()) }];
+    let both = Befriended::new(main, vec![Friend::new(slices, "f_", &columns).unwrap()]).unwrap();
+    let (identity, cached_as) = both.cache_key(1);
+    cache.get(identity, 1, cached_as, || both.read(1, 1)).unwrap().array.clone()
+}
+
+#[test]
+fn columns_of_one_file_that_chains_see_otherwise_are_cached_apart() {
+    let cache = ColumnCache::new(1 << 20);
+    assert_eq!(cached(&cache, "n", Kind::I32), Array::I32(vec![2, 3]));
+    assert_eq!(cached(&cache, "score", Kind::I32), Array::I32(vec![102, 103]));
+    assert_eq!(cached(&cache, "score", Kind::I64), Array::I64(vec![102, 103]));
+    assert_eq!(cached(&cache, "n", Kind::I32), Array::I32(vec![2, 3]));
+    assert_eq!(cache.use_now().hits, 1);
+}
+
 #[test]
 fn lists_are_cut_and_joined() {
     let lists = |values: &[i32], offsets: &[u32]| Values {
