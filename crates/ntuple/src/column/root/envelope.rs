@@ -9,7 +9,7 @@ use super::{
 };
 use crate::column::Source;
 
-/// Most bytes of an envelope: a footer of ten thousand columns and a thousand clusters fits.
+/// Most bytes of an envelope, and of all page lists together: those of ten thousand columns and a thousand clusters fit.
 const ENVELOPE_BYTES_MAX: u64 = 512 << 20;
 
 /// "Field Description".
@@ -109,14 +109,8 @@ pub(super) fn metadata(source: &dyn Source, anchor: &[u8]) -> Parsed<Metadata> {
     if !extension.0.is_empty() {
         description.add(&mut extension)?;
     }
-    let mut clusters = Vec::new();
-    let (count, mut groups) = rest.list()?;
-    for _ in 0..count {
-        let mut group = groups.record()?;
-        let (_, _, _) = (group.u64()?, group.u64()?, group.u32()?);
-        let pages = link(&mut group)?.envelope(source, 3, "page list")?;
-        page_list(payload(&pages), own, &mut clusters)?;
-    }
+    let (count, groups) = rest.list()?;
+    let mut clusters = page_lists(source, count, groups, own)?;
     clusters.sort_by_key(|cluster| cluster.first);
     let mut next = 0u64;
     for cluster in &clusters {
@@ -126,6 +120,30 @@ pub(super) fn metadata(source: &dyn Source, anchor: &[u8]) -> Parsed<Metadata> {
         next = next.saturating_add(cluster.entries);
     }
     Ok(Metadata { description, clusters })
+}
+
+/// The clusters of so many groups.
+fn page_lists(
+    source: &dyn Source,
+    count: usize,
+    mut groups: Cursor<'_>,
+    header: u64,
+) -> Parsed<Vec<Cluster>> {
+    let mut clusters = Vec::new();
+    // Groups can share a page list, which is in memory once for each of them.
+    let mut left = ENVELOPE_BYTES_MAX;
+    for _ in 0..count {
+        let mut group = groups.record()?;
+        let (_, _, _) = (group.u64()?, group.u64()?, group.u32()?);
+        let pages = link(&mut group)?;
+        match left.checked_sub(pages.length) {
+            Some(rest) => left = rest,
+            None => return corrupt("page lists are too long together"),
+        }
+        let pages = pages.envelope(source, 3, "page list")?;
+        page_list(payload(&pages), header, &mut clusters)?;
+    }
+    Ok(clusters)
 }
 
 /// "Anchor schema": the streamer's byte count and version stand before it, its checksum behind.
@@ -277,7 +295,8 @@ fn page_list(mut rest: Cursor<'_>, header: u64, clusters: &mut Vec<Cluster>) -> 
 
 /// "Page Locations": the inner list, and what follows inside its frame.
 fn pages_of((count, mut rest): (usize, Cursor<'_>)) -> Parsed<Pages> {
-    let mut pages = Vec::with_capacity(count);
+    // Each takes 16 bytes at least.
+    let mut pages = Vec::with_capacity(count.min(rest.0.len() / 16));
     for _ in 0..count {
         let elements = rest.u32()?.cast_signed();
         let (start, stored) = locator(&mut rest)?;

@@ -10,8 +10,10 @@ use base::Failure;
 use parquet::errors::ParquetError;
 use std::collections::BTreeMap;
 
-/// Most bytes of the list of keys of a directory.
+/// Most bytes of all lists of keys of a file together, and of all paths of its objects.
 const KEYS_BYTES_MAX: u64 = 256 << 20;
+/// Most bytes of the path of an object: a directory can be in itself.
+const PATH_BYTES_MAX: usize = 4096;
 /// Directories that are looked through.
 const DIRECTORIES_MAX: usize = 10_000;
 /// Version from which offsets of a file are eight bytes long.
@@ -73,13 +75,14 @@ pub(super) fn objects(source: &dyn Source) -> Parsed<BTreeMap<String, Key>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![(String::new(), begin.saturating_add(name_length))];
     let mut seen = 0;
+    let mut left = Left { keys: source.len().min(KEYS_BYTES_MAX), paths: KEYS_BYTES_MAX };
     while let Some((path, at)) = directories.pop() {
         seen += 1;
         if seen > DIRECTORIES_MAX {
             return corrupt(format!("more than {DIRECTORIES_MAX} directories"));
         }
-        for (name, key) in directory(source, at)? {
-            let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+        for (name, key) in directory(source, at, &mut left)? {
+            let path = left.path(&path, name)?;
             if matches!(key.class.as_str(), "TDirectory" | "TDirectoryFile") {
                 directories.push((path, key.start));
             } else if found.get(&path).is_none_or(|other: &Key| other.cycle < key.cycle) {
@@ -90,8 +93,39 @@ pub(super) fn objects(source: &dyn Source) -> Parsed<BTreeMap<String, Key>> {
     Ok(found)
 }
 
+/// Bytes that the rest of a file may take. In a sound file no two directories share a list of keys.
+struct Left {
+    keys: u64,
+    paths: u64,
+}
+
+impl Left {
+    fn take_keys(&mut self, length: u64) -> Parsed<()> {
+        match self.keys.checked_sub(length) {
+            Some(left) => self.keys = left,
+            None => {
+                return corrupt(format!("lists of keys are longer than the file, or {KEYS_BYTES_MAX} bytes"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of an object of a directory.
+    fn path(&mut self, directory: &str, name: String) -> Parsed<String> {
+        let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+        if path.len() > PATH_BYTES_MAX {
+            return corrupt("directories are nested too deeply");
+        }
+        match self.paths.checked_sub(path.len() as u64) {
+            Some(left) => self.paths = left,
+            None => return corrupt(format!("paths are longer than {KEYS_BYTES_MAX} bytes together")),
+        }
+        Ok(path)
+    }
+}
+
 /// The keys of the directory whose record is at `at`.
-fn directory(source: &dyn Source, at: u64) -> Parsed<Vec<(String, Key)>> {
+fn directory(source: &dyn Source, at: u64, left: &mut Left) -> Parsed<Vec<(String, Key)>> {
     let record = read(source, at, source.len().saturating_sub(at).min(60))?;
     let mut record = Cursor(&record);
     let is_large = record.big_u16()? > LARGE_KEY;
@@ -102,9 +136,7 @@ fn directory(source: &dyn Source, at: u64) -> Parsed<Vec<(String, Key)>> {
     if length == 0 {
         return Ok(Vec::new());
     }
-    if length > KEYS_BYTES_MAX {
-        return corrupt(format!("list of keys of {length} bytes"));
-    }
+    left.take_keys(length)?;
     let list = read(source, at, length)?;
     let mut list = Cursor(&list);
     key(&mut list)?;

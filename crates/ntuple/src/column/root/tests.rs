@@ -131,6 +131,20 @@ fn projected_collections_share_the_ends_of_their_lists() {
     assert_eq!(i32s(&counts).iter().sum::<i32>() as usize, pt.array.len());
 }
 
+/// Lists of one length and values that can be missing, both after the ends of other lists: no ROOT writes that.
+#[test]
+fn shared_ends_of_another_number_of_lists_are_damage() {
+    let mut file = open("stl_containers");
+    let index = |name: &str| file.columns().iter().position(|column| column.name == name).unwrap();
+    let (lists, arrays) = (index("vector_int32"), index("array_lv.pt"));
+    let Some(List::Ends(ends)) = file.accesses[lists].as_ref().unwrap().list.clone() else { panic!() };
+    file.accesses[arrays].as_mut().unwrap().optional = Some(ends);
+    let alone = file.read(0, arrays).unwrap_err().what;
+    let _in_use = file.read(0, lists).unwrap();
+    assert_eq!(file.read(0, arrays).unwrap_err().what, alone);
+    assert!(alone.ends_with("5 elements of 15"), "{alone}");
+}
+
 #[test]
 fn damage_is_found_by_checksums() {
     let name = "test_1jag_int_float_rntuple_v1-0-0-0.root";
