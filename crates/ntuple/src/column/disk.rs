@@ -20,7 +20,11 @@
 //! A file is written beside its name and renamed, without a sync: what a power cut leaves fails its checksum and is decoded
 //! again. The identity has the id and the version of the source, so that a column is never that of an older content.
 
-use super::{Array, Kind, Values, with_values};
+use super::{
+    Array, Kind, Values,
+    cursor::{Cursor, Parsed},
+    with_values,
+};
 use base::{Crc32c, Failure, Result};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -31,13 +35,18 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 const MAGIC: &[u8; 8] = b"bpcolumn";
+/// Also raised when columns or row groups of any kind of file are numbered otherwise than before: keys have these numbers.
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 44;
 const SUFFIX: &str = "column";
+/// Of files that are being written.
+const PART_SUFFIX: &str = "part";
+/// Nobody writes a column for so long: the process was killed.
+const PART_AGE_MAX: Duration = Duration::from_secs(3600);
 /// What a process may write before it looks again what all of them have written: this part of the capacity.
 const SHARE_UNSEEN: u64 = 16;
 
@@ -164,7 +173,7 @@ impl DiskTier {
     /// A new file under a name that nobody looks for.
     fn begin(&self) -> io::Result<(PathBuf, File)> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
-        let path = self.directory.join(format!("{}.{number}.part", std::process::id()));
+        let path = self.directory.join(format!("{}.{number}.{PART_SUFFIX}", std::process::id()));
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         Ok((path, file))
     }
@@ -180,6 +189,9 @@ impl DiskTier {
             let Ok(about) = entry.metadata() else { continue };
             if about.is_file() && path.extension().is_some_and(|suffix| suffix == SUFFIX) {
                 files.push((about.modified()?, about.len(), path));
+            } else if about.is_file() && is_part(&path) && is_old(about.modified()?) {
+                // It is in nobody's count; if that fails, the next look tries again.
+                let _ = fs::remove_file(path);
             }
         }
         files.sort();
@@ -209,6 +221,18 @@ impl DiskTier {
         // Numbers only: they are right enough after a panic, and corrected at the next look.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a file has a name that [`DiskTier::begin`] gives: process and number.
+fn is_part(path: &Path) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let stem = path.file_stem().and_then(|stem| stem.to_str()?.split_once('.'));
+    path.extension().is_some_and(|suffix| suffix == PART_SUFFIX)
+        && stem.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+fn is_old(modified: SystemTime) -> bool {
+    SystemTime::now().duration_since(modified).is_ok_and(|age| age > PART_AGE_MAX)
 }
 
 /// The kinds in the order of their numbers.
@@ -242,59 +266,38 @@ fn encode((identity, row_group, column): &Key, values: &Values) -> Vec<u8> {
 }
 
 /// `None` unless the bytes are whole and those of the key.
-fn decode((identity, row_group, column): &Key, bytes: &[u8]) -> Option<Values> {
+fn decode(key: &Key, bytes: &[u8]) -> Option<Values> {
     let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
-    let mut rest = Rest(body);
-    if rest.take(8)? != MAGIC || rest.u32()? != VERSION || Crc32c::of(body).0.to_le_bytes() != *sum {
+    if Crc32c::of(body).0.to_le_bytes() != *sum {
         return None;
     }
-    let [kind, flags, ..] = *rest.take(4)? else { return None };
+    read_body(key, Cursor(body)).ok().flatten()
+}
+
+fn read_body((identity, row_group, column): &Key, mut rest: Cursor<'_>) -> Parsed<Option<Values>> {
+    if rest.take(8)? != MAGIC || rest.u32()? != VERSION {
+        return Ok(None);
+    }
+    let [kind, flags, ..] = *rest.take(4)? else { return Ok(None) };
     let (values, offsets) = (rest.u64()?, rest.u64()?);
     let own = (rest.u32()?, rest.u32()?);
     let length = rest.u32()?;
     if own != (*row_group, *column) || rest.take(length as usize)? != identity.as_bytes() {
-        return None;
+        return Ok(None);
     }
-    let values = usize::try_from(values).ok()?;
-    let array = match KINDS.get(usize::from(kind))? {
-        Kind::F32 => Array::F32(rest.words(values, f32::from_le_bytes)?),
-        Kind::F64 => Array::F64(rest.words(values, f64::from_le_bytes)?),
-        Kind::I32 => Array::I32(rest.words(values, i32::from_le_bytes)?),
-        Kind::I64 => Array::I64(rest.words(values, i64::from_le_bytes)?),
-        Kind::Bool => Array::Bool(rest.take(values)?.to_vec()),
+    let [values, offsets] = [values, offsets].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    let array = match KINDS.get(usize::from(kind)) {
+        Some(Kind::F32) => Array::F32(rest.words(values, f32::from_le_bytes)?),
+        Some(Kind::F64) => Array::F64(rest.words(values, f64::from_le_bytes)?),
+        Some(Kind::I32) => Array::I32(rest.words(values, i32::from_le_bytes)?),
+        Some(Kind::I64) => Array::I64(rest.words(values, i64::from_le_bytes)?),
+        Some(Kind::Bool) => Array::Bool(rest.take(values)?.to_vec()),
+        None => return Ok(None),
     };
     let present = if flags & 1 != 0 { Some(rest.take(values)?.to_vec()) } else { None };
-    let offsets = rest.words(usize::try_from(offsets).ok()?, u32::from_le_bytes)?;
+    let offsets = rest.words(offsets, u32::from_le_bytes)?;
     let offsets = (flags & 2 != 0).then(|| Arc::new(offsets));
-    rest.0.is_empty().then_some(Values { array, present, offsets })
-}
-
-/// What is not read yet.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn words<T, const SIZE: usize>(
-        &mut self,
-        count: usize,
-        word: impl Fn([u8; SIZE]) -> T,
-    ) -> Option<Vec<T>> {
-        let bytes = self.take(count.checked_mul(SIZE)?)?;
-        Some(bytes.as_chunks().0.iter().map(|chunk| word(*chunk)).collect())
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
-    }
+    Ok(rest.0.is_empty().then_some(Values { array, present, offsets }))
 }
 
 /// Reads any bytes as a column of the tier on disk; a fuzz body. The checksum is made right, or hardly anything would be

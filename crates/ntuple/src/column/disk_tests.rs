@@ -88,6 +88,24 @@ fn the_directory_is_bounded_and_the_longest_unused_goes_first() {
 }
 
 #[test]
+fn what_killed_processes_left_goes_after_an_hour() {
+    let folder = tempfile::tempdir().unwrap();
+    let begin = |name: &str, age: Duration| {
+        let file = File::create(folder.path().join(name)).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    };
+    begin("17.0.part", 2 * PART_AGE_MAX);
+    begin("17.1.part", PART_AGE_MAX / 2);
+    begin("film.1.part", 2 * PART_AGE_MAX);
+    begin("17.part", 2 * PART_AGE_MAX);
+    DiskTier::open(folder.path(), 1 << 20).unwrap();
+    let names = fs::read_dir(folder.path()).unwrap().map(|one| one.unwrap().file_name());
+    let mut left: Vec<_> = names.collect();
+    left.sort();
+    assert_eq!(left, ["17.1.part", "17.part", "film.1.part"]);
+}
+
+#[test]
 fn a_directory_where_others_may_write_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();

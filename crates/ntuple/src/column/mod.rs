@@ -2,6 +2,7 @@
 
 mod arrow;
 mod cache;
+mod cursor;
 mod declared;
 mod decode;
 mod default;
@@ -20,6 +21,7 @@ mod source;
 pub(crate) mod testing;
 
 pub use cache::{CacheUse, ColumnCache, VOLATILE};
+pub use cursor::words;
 pub use default::{DefaultValue, Defaults};
 pub use disk::{DiskUse, fuzz_disk_column};
 pub use file::{DataFile, FileColumn};

@@ -1,6 +1,6 @@
 //! Compressed blocks of ROOT: chunks of at most 16 MiB, each with a header of nine bytes that names the algorithm.
 
-use super::bytes::{Cursor, Parsed, corrupt, unsupported};
+use super::super::cursor::{Cursor, Parsed, corrupt, unsupported};
 use parquet::errors::ParquetError;
 use std::{hash::Hasher, io::Read};
 use twox_hash::{XxHash3_64, XxHash64};

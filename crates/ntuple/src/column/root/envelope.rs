@@ -3,8 +3,8 @@
 //! Source: ROOT's tree/ntuple/doc/BinaryFormatSpecification.md, version 1.0.0.1; the names of sections stand in comments.
 
 use super::{
+    super::cursor::{Cursor, Parsed, corrupt, unsupported},
     block::{checksum, decompress},
-    bytes::{Cursor, Parsed, corrupt, unsupported},
     keys::read,
 };
 use crate::column::Source;

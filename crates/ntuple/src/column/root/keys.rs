@@ -2,9 +2,9 @@
 //!
 //! Source: ROOT's documentation of its file format (io/doc/TFile: header, tdirectory, tkey).
 
-use super::{
-    super::Source,
-    bytes::{Cursor, Parsed, corrupt},
+use super::super::{
+    Source,
+    cursor::{Cursor, Parsed, corrupt},
 };
 use base::Failure;
 use parquet::errors::ParquetError;

@@ -8,17 +8,19 @@
 //! **Start reading** with [`RNTuple`]; `envelope` parses the description, `schema` finds the columns, `pages` decodes.
 
 mod block;
-mod bytes;
 mod envelope;
 mod keys;
 mod pages;
 mod schema;
 
 use super::{
-    Array, DataFile, FileColumn, Kind, Source, Values, decode::spread_array, file::check_rows, guard::guarded,
+    Array, DataFile, FileColumn, Kind, Source, Values,
+    cursor::{Parsed, corrupt},
+    decode::spread_array,
+    file::check_rows,
+    guard::guarded,
 };
 use base::{ErrorKind, Failure, Result};
-use bytes::{Parsed, corrupt};
 use envelope::{Cluster, Metadata};
 use schema::{Access, Content, Leaf, List};
 use std::{

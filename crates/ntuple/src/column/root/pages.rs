@@ -2,8 +2,8 @@
 
 use super::{
     super::Source,
+    super::cursor::{Parsed, corrupt, unsupported},
     block::{checksum, decompress},
-    bytes::{Parsed, corrupt, unsupported},
     envelope::{ColumnRecord, Page, Pages},
     keys::read,
 };

@@ -1,8 +1,9 @@
-//! Reading of the two byte orders of a ROOT file: keys are big-endian, RNTuple envelopes are little-endian.
+//! Reading of bytes that may be damaged, in both byte orders: keys of a ROOT file are big-endian, RNTuple envelopes and cached
+//! columns are little-endian.
 
 use parquet::errors::ParquetError;
 
-/// `General` is damage, `NYI` is what the reader does not know; `super::super::guard` makes failures of both.
+/// `General` is damage, `NYI` is what the reader does not know; `super::guard` makes failures of both.
 pub(super) type Parsed<T> = Result<T, ParquetError>;
 
 pub(super) fn corrupt<T>(what: impl Into<String>) -> Parsed<T> {
@@ -11,6 +12,11 @@ pub(super) fn corrupt<T>(what: impl Into<String>) -> Parsed<T> {
 
 pub(super) fn unsupported<T>(what: impl Into<String>) -> Parsed<T> {
     Err(ParquetError::NYI(what.into()))
+}
+
+/// The words that some bytes are; less than a word at their end is left out.
+pub fn words<T, const SIZE: usize>(bytes: &[u8], word: impl Fn([u8; SIZE]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|chunk| word(*chunk)).collect()
 }
 
 /// The unread rest of some bytes.
@@ -45,6 +51,15 @@ impl<'a> Cursor<'a> {
             }
             None => corrupt("ends too early"),
         }
+    }
+
+    /// So many words.
+    pub(super) fn words<T, const SIZE: usize>(
+        &mut self,
+        count: usize,
+        word: impl Fn([u8; SIZE]) -> T,
+    ) -> Parsed<Vec<T>> {
+        Ok(words(self.take(count.saturating_mul(SIZE))?, word))
     }
 
     fn array<const N: usize>(&mut self) -> Parsed<[u8; N]> {
