@@ -78,6 +78,13 @@ impl Chain {
     }
 }
 
+/// Opens files without the interpreter; what a signal raised meanwhile goes before a failure.
+fn opened<T: Send>(py: Python<'_>, open: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    let outcome = py.detach(open);
+    py.check_signals()?;
+    outcome.or_raise(py)
+}
+
 /// Runs a pass without the interpreter. Several times a second it is asked for signals, and told entries done and total.
 fn watched<T: Send>(
     py: Python<'_>,
@@ -135,7 +142,7 @@ impl Chain {
             let places = part::places_of(&chain, &files, &places)?;
             Ok(Self { files: chain, places, numbers, user: user.to_owned() })
         };
-        py.detach(open).or_raise(py)
+        opened(py, open)
     }
 
     /// The same entries with the columns of a friend beside theirs, whose names get a prefix.
@@ -168,7 +175,7 @@ impl Chain {
             let chain = part::open(files, columns, refused, &numbers, user)?;
             Ok(Self { files: chain, places, numbers, user: user.to_owned() })
         };
-        py.detach(open).or_raise(py)
+        opened(py, open)
     }
 
     /// What another process needs to open parts of this chain: place, version, rows of row groups and friends of each file;

@@ -3,13 +3,14 @@
 //! Uproot decodes a column of a TTree when a pass needs it, and the column cache keeps it: every later pass is as fast as
 //! that over any other file. The interpreter is held meanwhile, so that threads do not decode TTrees at the same time.
 
-use base::{Failure, Result};
+use crate::failure::{self, OrRaise};
+use base::{ErrorKind, Failure, Result};
 use ntuple::{
     Array, DataFile, FileColumn, Kind, OpenOptions, RNTuple, Source, Values,
-    column::{self, RootObject},
+    column::{self, RootObject, words},
 };
 use pyo3::{
-    exceptions::PyImportError,
+    exceptions::{PyImportError, PyKeyboardInterrupt},
     prelude::*,
     types::{PyBytes, PyModule},
 };
@@ -46,7 +47,6 @@ impl SourceBytes {
 
     /// Bytes at `offset`; fewer at the end of the file.
     fn read_at<'py>(&self, py: Python<'py>, offset: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
-        use crate::failure::OrRaise;
         let length = length.min(self.0.len().saturating_sub(offset));
         let read = || {
             let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
@@ -78,11 +78,12 @@ impl Tree {
             let reader = module.call_method1("TreeReader", (bytes, &path))?;
             let columns: Vec<ColumnOf> = reader.call_method0("columns")?.extract()?;
             let ranges: Vec<(u64, u64)> = reader.call_method0("ranges")?.extract()?;
-            Ok((reader.unbind(), columns, ranges))
+            let version: String = PyModule::import(py, "uproot")?.getattr("__version__")?.extract()?;
+            Ok((reader.unbind(), columns, ranges, version))
         };
-        let what = format!("{name}: {class} {path:?}");
-        let (reader, columns, ranges) =
-            Python::attach(|py| open(py).map_err(|error| failed(py, &what, &error)))?;
+        let what = format!("{class} {path:?}");
+        let (reader, columns, ranges, version) =
+            Python::attach(|py| open(py).map_err(|error| failed(py, &name, &what, error)))?;
         let columns = columns.into_iter().map(|(name, kind, is_list, why)| {
             match kind.as_deref().and_then(Kind::named) {
                 Some(kind) => FileColumn::of_kind(&name, kind, is_list),
@@ -92,9 +93,12 @@ impl Tree {
         let columns = columns.collect();
         let is_ordered = ranges.iter().all(|(start, end)| start <= end && end - start <= ROWS_MAX);
         if !is_ordered {
-            return Err(Failure::unsupported(format!("{what}: clusters of more than {ROWS_MAX} entries")));
+            return Err(Failure::unsupported(format!(
+                "{name}: {what}: clusters of more than {ROWS_MAX} entries"
+            )));
         }
-        let identity = format!("{}#{path}", source.identity()).into();
+        // Another version can number branches and row groups otherwise.
+        let identity = format!("{}#{path}@uproot {version}", source.identity()).into();
         Ok(Self { source, identity, path, columns, ranges, reader })
     }
 
@@ -108,11 +112,6 @@ impl Tree {
     }
 }
 
-/// Little-endian words.
-fn words<T, const SIZE: usize>(bytes: &[u8], word: impl Fn([u8; SIZE]) -> T) -> Vec<T> {
-    bytes.as_chunks().0.iter().map(|chunk| word(*chunk)).collect()
-}
-
 fn array_of(kind: Kind, bytes: &[u8]) -> Array {
     match kind {
         Kind::F32 => Array::F32(words(bytes, f32::from_le_bytes)),
@@ -123,15 +122,28 @@ fn array_of(kind: Kind, bytes: &[u8]) -> Array {
     }
 }
 
-/// What uproot could not do.
-fn failed(py: Python<'_>, what: &str, error: &PyErr) -> Failure {
+/// Why the interpreter could not do `what` with the file `name`.
+fn failed(py: Python<'_>, name: &str, what: &str, error: PyErr) -> Failure {
     if error.is_instance_of::<PyImportError>(py) {
-        return Failure::unsupported(format!("{what}: TTrees are read by uproot, which is not installed"))
-            .hint("pip install 'backplane[root]'");
+        return Failure::unsupported(format!(
+            "{name}: {what}: TTrees are read by uproot, which is not installed"
+        ))
+        .hint("pip install 'backplane[root]'");
+    }
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // No failure is one: who asks for signals next raises it again, and not a destructor of what the error holds.
+        drop(error);
+        let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+        return Failure::new(ErrorKind::Busy, format!("{name}: {what}: cancelled"));
+    }
+    if let Some(failure) = failure::of(py, &error) {
+        let own = failure.what.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+        let own = own.unwrap_or(&failure.what).to_owned();
+        return Failure { what: own, ..failure }.during(format!("{name}: {what}"));
     }
     let text = error.value(py).to_string();
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("uproot failed").trim().to_owned();
-    Failure::corrupt(format!("{what}: {line}"))
+    Failure::corrupt(format!("{name}: {what}: {line}"))
         .hint("compare the file with its checksum, or read it with uproot")
 }
 
@@ -176,10 +188,10 @@ impl DataFile for Tree {
     fn read(&self, row_group: usize, column: usize) -> Result<Values> {
         let about = &self.columns[column];
         let (start, _) = self.ranges[row_group];
-        let what = format!("{}: branch {:?} from entry {start}", self.name(), about.name());
-        let kind = about.kind().map_err(|why| Failure::unsupported(format!("{what} {why}")))?;
+        let (name, what) = (self.name(), format!("branch {:?} from entry {start}", about.name()));
+        let kind = about.kind().map_err(|why| Failure::unsupported(format!("{name}: {what} {why}")))?;
         let read = |py: Python<'_>| {
-            self.values(py, kind, row_group, column).map_err(|error| failed(py, &what, &error))
+            self.values(py, kind, row_group, column).map_err(|error| failed(py, name, &what, error))
         };
         let values = Python::attach(read)?;
         let is_whole = values.offsets.as_ref().is_none_or(|ends| {
@@ -189,7 +201,7 @@ impl DataFile for Tree {
         });
         if !is_whole || values.rows() != self.rows(row_group) {
             return Err(Failure::corrupt(format!(
-                "{what}: {} rows of {}",
+                "{name}: {what}: {} rows of {}",
                 values.rows(),
                 self.rows(row_group)
             )));

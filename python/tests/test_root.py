@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import uproot
 
 import backplane
+from backplane.analysis import _tree
 
 FILES = sorted((Path(__file__).parents[2] / "crates/ntuple/testdata/rntuple").glob("*.root"))
 
@@ -117,8 +119,10 @@ def tree(tmp_path: Path) -> Path:
         "vertex": rng.normal(size=(1000, 3)),
     }
     with uproot.recreate(tmp_path / "tree.root") as file:
-        file["dir/Events"] = columns
+        # What is only assigned becomes an RNTuple.
+        file.mktree("dir/Events", columns)
         file["dir/Events"].extend(columns)
+    assert uproot.open(tmp_path / "tree.root").classname_of("dir/Events") == "TTree"
     return tmp_path / "tree.root"
 
 
@@ -129,6 +133,7 @@ def test_a_tree_is_read_column_by_column(tree: Path) -> None:
         "x": "float",
         "n": "int",
         "good": "bool",
+        "nMuon_pt": "int",
         "Muon_pt": "list[float]",
         "vertex": "list[float]",
     }
@@ -138,6 +143,51 @@ def test_a_tree_is_read_column_by_column(tree: Path) -> None:
     filled = ours.hist("x", bins=10, range=(-3, 3), where="good")
     assert filled.sum(flow=True) == np.sum(theirs["good"].array())
     assert backplane.cache_use().misses == before.misses
+
+
+def test_values_that_no_kernel_keeps_are_refused(tmp_path: Path) -> None:
+    with uproot.recreate(tmp_path / "big.root") as file:
+        file.mktree("Events", {"big": np.array([1, 1 << 63], "u8")})
+    with pytest.raises(
+        backplane.UnsupportedError, match=r'big\.root: branch "big" from entry 0: 922.*808 is too large'
+    ):
+        backplane.ntuple(tmp_path / "big.root").arrays(["big"])
+
+
+def test_a_failure_to_read_a_tree_keeps_its_kind(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_gone(_file: Any, _buffer: Any) -> int:
+        raise backplane.UnavailableError(f"{tree}: no server has it", "try again")
+
+    ours = backplane.ntuple(tree)
+    monkeypatch.setattr(_tree._File, "readinto", is_gone)
+    for read in (lambda: ours.arrays(["x"]), lambda: backplane.ntuple(tree)):
+        with pytest.raises(backplane.UnavailableError) as failure:
+            read()
+        assert re.fullmatch(rf"{tree}: (branch|TTree) .*: no server has it", failure.value.what)
+        assert failure.value.what.count(str(tree)) == 1
+        assert failure.value.hint == "try again"
+
+
+def test_a_tree_that_is_opened_can_be_interrupted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_file: Any, _buffer: Any) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    monkeypatch.setattr(_tree._File, "readinto", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        backplane.ntuple(tree)
+
+
+def test_columns_that_another_uproot_numbered_are_read_again(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def misses() -> int:
+        before = backplane.cache_use().misses
+        backplane.ntuple(tree).arrays(["x"])
+        return backplane.cache_use().misses - before
+
+    first = misses()
+    assert first > misses() == 0
+    monkeypatch.setattr(uproot, "__version__", "0.1")
+    assert misses() == first
 
 
 def test_which_tree_is_meant(tmp_path: Path, tree: Path) -> None:

@@ -12,6 +12,8 @@ import uproot
 from uproot.interpretation.jagged import AsJagged
 from uproot.interpretation.numerical import AsDtype, TruncatedNumerical
 
+from .._errors import UnsupportedError
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 # Entries of a row group at least: trees of wide events have clusters of a few hundred.
 _ENTRIES = 1 << 16
+# Elements of the lists of a row group.
+_ELEMENTS_MAX = (1 << 28) - 1
 # How the kernels keep what uproot reads.
 _KINDS = {"f2": "f4", "f4": "f4", "f8": "f8", "i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "i4": "i4"}
 _KINDS |= {"u4": "i8", "i8": "i8", "u8": "i8", "b1": "?"}
@@ -122,8 +126,10 @@ class TreeReader:
             return _bytes(numpy.asarray(array), kind), None
         counts = awkward.to_numpy(awkward.num(array, axis=1))
         ends = numpy.concatenate([[0], numpy.cumsum(counts, dtype="i8")])
-        if ends[-1] >= 1 << 28:
-            raise ValueError(f"lists of {ends[-1]} elements in {end - start} entries")
+        if ends[-1] > _ELEMENTS_MAX:
+            raise UnsupportedError(
+                f"lists of {ends[-1]} elements in {end - start} entries", f"at most {_ELEMENTS_MAX} are possible"
+            )
         return _bytes(awkward.to_numpy(awkward.flatten(array, axis=1)), kind), ends.astype("<u4").tobytes()
 
 
@@ -145,6 +151,8 @@ def _column(branch: Any) -> tuple[str | None, bool, str]:
 def _bytes(values: Any, kind: str | None) -> bytes:
     assert kind is not None, "it is in a column that can be used"
     if values.dtype.kind == "u" and values.dtype.itemsize == 8 and (values > numpy.iinfo("i8").max).any():
-        raise ValueError(f"{values.max()} is too large: unsigned values up to {numpy.iinfo('i8').max} are possible")
+        raise UnsupportedError(
+            f"{values.max()} is too large: unsigned values up to {numpy.iinfo('i8').max} are possible"
+        )
     data: bytes = values.astype("?" if kind == "?" else f"<{kind}").tobytes()
     return data
