@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hist
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import backplane
 from backplane import HistRequest
+from backplane._jobs import OVER, Job
 from backplane.analysis._plan import Plan, Selection
 from backplane.analysis._session import Snapshot
 
@@ -71,6 +74,62 @@ def test_a_result_that_fails_says_why(batch: backplane.Facility) -> None:
     assert result.partial()[0].sum() == 0
     result.remove()
     assert list(session) == []
+
+
+# It writes when it is asked to end, as a job does that is about to show how far it is.
+LATE = """
+import signal, sys
+import backplane
+facility, path = backplane.connect(), sys.argv[1]
+def end(*_):
+    facility.write_bytes(path + "/snapshot", b"")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def late_jobs(batch: backplane.Facility, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the jobs of sessions write late."""
+    submit = batch.submit
+
+    def submit_late(command: list[str], **known: Any) -> Job:
+        return submit([sys.executable, "-c", LATE, command[-1]], **known)
+
+    monkeypatch.setattr(batch, "submit", submit_late)
+
+
+@pytest.mark.usefixtures("late_jobs")
+def test_what_is_removed_does_not_come_back(batch: backplane.Facility) -> None:
+    session = batch.session("ghosts", directory="/home/me")
+    result = session.hists("late", there(batch), REQUESTS[:1])
+    job = result.job
+    assert job is not None
+    assert "ready" in next(job.follow())[1]
+    session["late"].remove()
+    assert job.state in OVER
+    assert list(session) == []
+
+
+@pytest.mark.usefixtures("late_jobs")
+def test_a_job_whose_number_is_not_kept_is_ended(batch: backplane.Facility, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = batch.session("lost", directory="/home/me")
+    write = batch.write_bytes
+
+    def fails(path: str, data: bytes) -> None:
+        if path.endswith("/job"):
+            raise backplane.NoSpaceError("it is full")
+        write(path, data)
+
+    monkeypatch.setattr(batch, "write_bytes", fails)
+    with pytest.raises(backplane.NoSpaceError, match="it is full"):
+        session.hists("number", there(batch), REQUESTS[:1])
+    assert list(session) == []
+    jobs = [job for job in batch.jobs() if job["spec"]["name"] == "lost.number"]
+    assert [job["state"] for job in jobs] == ["cancelled"]
 
 
 def test_what_cannot_be_a_session_is_refused(batch: backplane.Facility, wide: Path) -> None:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .._ntuple import HistRequest, NTuple
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# How long a job that was cancelled may take to end.
+_ENDS_WITHIN_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +199,7 @@ class Session(Mapping[str, "SessionResult"]):
         try:
             self._facility.write_bytes(f"{path}/plan", data)
             self._facility.write_bytes(f"{path}/request", pickle.dumps(filling))
-            job = self._facility.submit(
+            result._job = self._facility.submit(
                 [python or sys.executable, "-m", "backplane.analysis._session_job", path],
                 inputs=[f"{path}/plan"],
                 name=f"{self.name}.{name}",
@@ -206,15 +208,20 @@ class Session(Mapping[str, "SessionResult"]):
                 wall_s=wall_s,
                 environment={"BP_SESSION_THREADS": str(whole_number(cpus, "cpus"))},
             )
-            self._facility.write_bytes(f"{path}/job", str(job).encode())
+            self._facility.write_bytes(f"{path}/job", str(result._job).encode())
         except BaseException:
-            result.remove()
+            # What went wrong first is what the caller has to know.
+            with contextlib.suppress(BackplaneError):
+                result.remove()
             raise
         return result
 
     def remove(self) -> None:
-        """End what runs, and remove all results and the session."""
-        for result in self.values():
+        """End what runs, and remove all results and the session; see `SessionResult.remove`."""
+        results = list(self.values())
+        for result in results:
+            result._end()
+        for result in results:
             result.remove()
         self._facility.rm(self._path, recursive=True)
 
@@ -232,6 +239,8 @@ class SessionResult:
 
     def __init__(self, facility: Facility, path: str) -> None:
         self._facility, self._path = facility, path
+        # Where it was submitted: its number may not be written yet.
+        self._job: Job | None = None
 
     @property
     def name(self) -> str:
@@ -244,6 +253,8 @@ class SessionResult:
     @property
     def job(self) -> Job | None:
         """The job that computes it; `None` if it was not submitted, because its client died."""
+        if self._job is not None:
+            return self._job
         data = self._read("job")
         return None if data is None else self._facility.job(int(data))
 
@@ -330,14 +341,26 @@ class SessionResult:
             job.cancel()
 
     def remove(self) -> None:
-        """End its job, and remove what it has."""
+        """End its job, wait until it writes no more, and remove what it has.
+
+        Raises
+        ------
+        TimeoutExpiredError
+            If the job does not end within a minute; nothing is removed then.
+        """
+        self._end()
+        with contextlib.suppress(NotFoundError):
+            if (job := self.job) is not None:
+                job.wait(_ENDS_WITHIN_S, progress=False)
+        self._facility.rm(self._path, recursive=True)
+
+    def _end(self) -> None:
         try:
             self.cancel()
         except BackplaneError as error:
             # It was over, or is known no more.
             if isinstance(error, TimeoutExpiredError | PermissionDeniedError):
                 raise
-        self._facility.rm(self._path, recursive=True)
 
 
 def open_session(facility: Facility, name: str, directory: str | None) -> Session:
