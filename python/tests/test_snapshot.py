@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -79,6 +82,44 @@ def test_what_fails_leaves_nothing_and_keeps_what_was_there(chain: backplane.NTu
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileNotFoundError):
         chain.snapshot(tmp_path / "no" / "a.parquet")
+
+
+def test_what_fails_leaves_an_open_file_as_it_was(chain: backplane.NTuple) -> None:
+    def stop(done: int, _total: int) -> None:
+        if done > 600_000:
+            raise KeyboardInterrupt
+
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    sink, pipe = io.BytesIO(), Pipe()
+    sink.write(b"of before")
+    for place in (sink, pipe):
+        with pytest.raises(KeyboardInterrupt):
+            chain.snapshot(place, progress=stop)
+    assert (sink.getvalue(), sink.tell()) == (b"of before", 9)
+    assert len(pipe.getvalue()) > 100_000, "it stopped after a row group"
+
+
+def test_what_fails_gives_a_file_of_a_facility_up(
+    start_facility: Callable[..., contextlib.AbstractContextManager[backplane.Facility]],
+    chain: backplane.NTuple,
+    tmp_path: Path,
+) -> None:
+    def stop(done: int, _total: int) -> None:
+        if done > 600_000:
+            raise KeyboardInterrupt
+
+    with start_facility(tmp_path / "facility") as facility:
+        for path, is_buffered in (("/a", False), ("/b", True)):
+            facility.write_bytes(path, b"of before")
+            file = facility.open(path, "wb")
+            writer: Any = file.buffered() if is_buffered else file
+            with pytest.raises(KeyboardInterrupt):
+                chain.snapshot(writer, progress=stop)
+            writer.close()
+            assert facility.read_bytes(path) == b"of before"
 
 
 def test_a_chain_can_replace_its_own_file(tmp_path: Path) -> None:

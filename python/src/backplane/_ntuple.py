@@ -547,7 +547,8 @@ class NTuple:
         ----------
         place : path or binary file
             A path of this host: the file has its name once all of it is on disk, and replaces what is there. Or a file
-            that is open for writing, such as ``facility.open("/data/skim.parquet", "wb")``.
+            that is open for writing, such as ``facility.open("/data/skim.parquet", "wb")``. After a failure a file of
+            a facility is given up, and another one is truncated to where it was if it can seek.
         columns : iterable of str, or dict, optional
             Columns, variables or expressions, or expressions by the names they are written under; all columns and
             variables if left out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from .._errors import UnsupportedError
+from .._file import BufferedWriter, FacilityFile
 
 if TYPE_CHECKING:
     from .. import _core
@@ -99,11 +101,13 @@ def _row_groups(tables: Iterator[Any]) -> Iterator[Any]:
     import pyarrow
 
     waiting: list[Any] = []
+    rows = 0
     for table in tables:
         waiting.append(table)
-        if sum(map(len, waiting)) >= _ROWS:
+        rows += len(table)
+        if rows >= _ROWS:
             yield pyarrow.concat_tables(waiting)
-            waiting = []
+            waiting, rows = [], 0
     if waiting:
         yield pyarrow.concat_tables(waiting)
 
@@ -121,11 +125,26 @@ def _column(dtype: str, data: bytearray, missing: bytearray | None, counts: byte
     return pyarrow.ListArray.from_arrays(pyarrow.array(ends.astype("i4")), values)
 
 
+def _given(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Lend a file; a failure leaves what was there before, for the writer has ended what it had as if it were whole."""
+    begin = file.tell() if file.seekable() else None
+    try:
+        yield file
+    except BaseException:
+        if isinstance(file, FacilityFile | BufferedWriter):
+            file.abandon()
+        elif begin is not None:
+            with contextlib.suppress(io.UnsupportedOperation):
+                file.seek(begin)
+                file.truncate()
+        raise
+
+
 @contextlib.contextmanager
 def _output(place: str | os.PathLike[str] | IO[bytes]) -> Iterator[IO[bytes]]:
     """Open a file that has its name only once all of it is on disk."""
     if not isinstance(place, str | os.PathLike):
-        yield place
+        yield from _given(place)
         return
     path = Path(place)
     path = path.resolve() if path.is_symlink() else path
