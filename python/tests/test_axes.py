@@ -115,6 +115,14 @@ def test_whole_numbers_go_where_hist_puts_them(of: Ntuple, axis: Any, values: li
         compare(chain.hist("good", axis=axis), [axis], array > 2)
 
 
+def test_edges_that_grow_do_not_depend_on_the_order_of_entries(of: Ntuple) -> None:
+    values = [5.0, 0.5, 9.0, 3.0, -1.0, np.inf, np.nan]
+    for order in (values, values[::-1]):
+        filled = of(x=order).hist("x", axis=Variable([0, 1, 2], growth=True))
+        np.testing.assert_allclose(filled.axes[0].edges, [-1, 0, 1, 2, 9], rtol=1e-12)
+        assert filled.values().tolist() == [1, 1, 0, 3]
+
+
 def test_what_is_missing_is_in_no_category(of: Ntuple) -> None:
     chain = of(n=pa.array([1, None, 0, 1]), good=pa.array([True, None, False, None]), x=[0.5, 1.5, 2.5, 3.5])
     assert chain.hist("good", axis=Boolean()).values().tolist() == [1, 1]

@@ -13,12 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import backplane
-
-pytest.importorskip("IPython")
-pytest.importorskip("scipy")
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "z-peak.ipynb"
 WAIT_S = 120.0

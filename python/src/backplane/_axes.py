@@ -319,7 +319,10 @@ def is_growing(axis: Any) -> bool:
 
 
 def grown(axis: Any, values: npt.NDArray[Any]) -> Any:
-    """Let an axis grow as boost-histogram does.
+    """Let an axis grow as boost-histogram does, except for a growing `hist.axis.Variable`.
+
+    There boost-histogram adds an edge at each value beyond the ends, so that edges depend on the order of filling.
+    Here it gets the least and the largest value only.
 
     Parameters
     ----------
