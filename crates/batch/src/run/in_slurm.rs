@@ -183,7 +183,7 @@ fn without_record(run: &Run, job: SlurmJob) -> Result<Next> {
 
 /// The run has ended here: takes its Slurm job out of Slurm if it was never released.
 pub(super) fn withdraw(slurm: &Slurm, run: &Run) -> Result<()> {
-    if !slurm.may_have(&run.dir) {
+    if !Slurm::may_have(&run.dir) {
         return Ok(());
     }
     match slurm.job(&run.dir, slurm.poll_every())? {

@@ -130,7 +130,7 @@ impl Slurm {
     }
 
     /// Whether a job of a run may have been submitted.
-    pub(crate) fn may_have(&self, dir: &RunDir) -> bool {
+    pub(crate) fn may_have(dir: &RunDir) -> bool {
         dir.file(NOTE).exists()
     }
 
@@ -147,7 +147,7 @@ impl Slurm {
         let name = self.name(dir);
         let note = dir.file(NOTE);
         let mut found = self.known().job(&name);
-        if found.is_none() && self.may_have(dir) {
+        if found.is_none() && Self::may_have(dir) {
             // The answer to an earlier submission was lost, or what was known of it.
             found = self.job(dir, Duration::ZERO)?;
         }
