@@ -84,6 +84,11 @@ test-power-cut: build need-test ## Cuts the power 20 times at random under load.
 	@scripts/venv test blackbox
 	BP_CUTS=$${BP_CUTS:-20} .venv/bin/python -m pytest -q -s tests/test_forget_fs.py tests/test_power_cut.py
 
+.PHONY: test-tape-life
+test-tape-life: build need-test ## Takes 20,500 files through the whole life of a tape library, on libraries of each kind.
+	@scripts/venv test blackbox
+	BP_LIFE_FILES=$${BP_LIFE_FILES:-500,20000} .venv/bin/python -m pytest -q -s tests/test_tape_life.py
+
 .PHONY: test-sim
 test-sim: ## Simulates a thousand random lives of a facility, and a year of pools on 200 servers.
 	BP_SIM_SEEDS=1000..2000 BP_YEAR_SEEDS=1000..1500 cargo test --release --package sim -- --nocapture

@@ -49,12 +49,15 @@ class Vtl:
     ----------
     volumes
         Labels of the cartridges; the bar codes end with `L9`.
+    size_mib
+        What each of them holds.
     """
 
-    def __init__(self, *volumes: str) -> None:
+    def __init__(self, *volumes: str, size_mib: int = 64) -> None:
         # The path of a medium must be short.
         self.directory = Path(tempfile.mkdtemp(prefix="bp-vtl-", dir="/run"))
         self.volumes = volumes
+        self.size_mib = size_mib
         (self.port,) = free_ports(1)
         self.portal = f"127.0.0.1:{self.port}"
         self.tgtd: subprocess.Popen[bytes] | None = None
@@ -87,7 +90,7 @@ class Vtl:
         """Make the cartridges, and what lies in an empty drive."""
         media = self.directory / "media"
         media.mkdir(exist_ok=True)
-        made = [(media / f"{vid}L9", f"{vid}L9", "64", "data") for vid in self.volumes]
+        made = [(media / f"{vid}L9", f"{vid}L9", str(self.size_mib), "data") for vid in self.volumes]
         made += [(self.directory / f"empty{lun}", "", "1", "clean") for lun in DRIVES]
         for path, bar_code, size, kind in made:
             if not path.exists():

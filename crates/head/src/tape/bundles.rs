@@ -1,8 +1,9 @@
-//! Which small files become one tape file: pure.
+//! Which files follow each other on tape, and which small ones become one tape file: pure.
 
 use super::plan::Work;
 use crate::Core;
 use base::{Millis, RequestId, Timestamp, limits::TAPE_BUNDLED_FILE_BYTES_MAX};
+use std::collections::HashMap;
 use wire::{control::RequestKind, media::bundle::MEMBERS_MAX};
 
 /// Which files are written as bundles: a tape file costs six labels and four marks, and a drive that stops.
@@ -23,6 +24,18 @@ impl Core {
         self.bundling = bundling;
         self
     }
+}
+
+/// Requests with those of a directory after each other, because people want its files together. The directory of the oldest request
+/// comes first, so that none waits for ever; `work` is oldest first.
+pub(super) fn by_directory<'a>(work: &[&'a Work]) -> Vec<&'a Work> {
+    let mut places = HashMap::new();
+    for (place, work) in work.iter().enumerate() {
+        places.entry(work.directory).or_insert(place);
+    }
+    let mut sorted = work.to_vec();
+    sorted.sort_by_key(|work| places[&work.directory]);
+    sorted
 }
 
 impl Bundling {
@@ -51,8 +64,7 @@ impl Bundling {
         (self.is_small(work) && until > now).then_some(until)
     }
 
-    /// The requests of a session, by tape file: large files in their order, then bundles of small ones. Files of one directory
-    /// follow each other, because people want them together.
+    /// The requests of a session, by tape file: large files in their order, then bundles of small ones, by directory.
     pub(super) fn tape_files(&self, work: Vec<&Work>) -> Vec<Vec<RequestId>> {
         let (mut small, large): (Vec<&Work>, Vec<&Work>) =
             work.into_iter().partition(|work| self.is_small(work));

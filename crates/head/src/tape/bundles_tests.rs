@@ -34,6 +34,17 @@ fn small_files_share_tape_files_and_those_of_a_directory_lie_together() {
 }
 
 #[test]
+fn files_of_a_directory_follow_each_other_on_tape_and_the_oldest_request_comes_first() {
+    let mut queue: Vec<_> = (1..=6).map(|id| archive(id, 5000)).collect();
+    for (work, directory) in queue.iter_mut().zip([9, 8, 9, 7, 8, 9]) {
+        work.directory = FileId(directory);
+    }
+    let view = view(vec![drive("a", None)], queue);
+    let files = tape_files(next_session(&view, "a", NOW)).concat();
+    assert_eq!(files, [1, 3, 6, 2, 5, 4]);
+}
+
+#[test]
 fn a_small_file_waits_for_others_as_long_as_it_may() {
     let mut view = view(vec![drive("a", None)], vec![archive(1, 90), archive(2, 100)]);
     view.bundling = Bundling { wait: Millis::from_seconds(60), ..BUNDLING };

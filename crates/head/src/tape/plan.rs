@@ -1,6 +1,9 @@
 //! What an idle drive does next, and why everything else waits: pure functions of the queue, drives and volumes.
 
-use super::{bundles::Bundling, reading};
+use super::{
+    bundles::{self, Bundling},
+    reading,
+};
 use base::{
     ErrorKind, Failure, FileId, Millis, RequestId, Result, Timestamp, Vid,
     limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX, TAPE_SESSION_REQUESTS_MAX},
@@ -251,7 +254,7 @@ fn archive(view: &View, drive: &DriveView, work: &[&Work], now: Timestamp) -> Op
     }
     let (mut room, mut flush) = (volume.free_bytes, TAPE_FLUSH_BYTES);
     let (mut files, mut large) = (Vec::new(), 0);
-    for work in &work {
+    for work in &bundles::by_directory(&work) {
         let bytes = tape_bytes(work.size);
         if bytes > room || work.not_on.contains(&volume.vid) {
             // Another volume may have room for it; what is behind it need not wait for that.
