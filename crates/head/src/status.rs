@@ -190,6 +190,7 @@ fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
         drive: busy.or_else(|| loaded.map(|(name, _)| name.clone())),
         vid: row.vid,
         library: row.library,
+        pool: row.pool,
         state: row.state,
         reason: survey.or(row.reason),
         files: row.files,

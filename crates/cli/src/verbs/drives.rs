@@ -7,7 +7,9 @@ use crate::{
     words::{percent, phase},
 };
 use clap::Subcommand;
-use wire::control::{DisableDrive, DriveDevice, DriveInfo, EnableDrive, GetStatus};
+use wire::control::{
+    DisableDrive, DriveDevice, DriveInfo, EnableDrive, GetDriveQuotas, GetStatus, RequestKind, SetDriveQuota,
+};
 
 /// Show tape drives, and take them out of use
 #[derive(Debug, clap::Args)]
@@ -28,6 +30,11 @@ enum Verb {
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
     },
+    /// Show or set how many drives read or write files of a group at the same time
+    Quota {
+        #[command(subcommand)]
+        what: Option<Quota>,
+    },
     /// Take drives out of use: each ends its session, gives its volume back and starts no other session
     Down {
         /// The drives
@@ -39,13 +46,92 @@ enum Verb {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum Quota {
+    /// Show quotas; `bp drive quota` does the same
+    #[command(visible_alias = "ls")]
+    List,
+    /// Set the quota of a group
+    #[command(group = clap::ArgGroup::new("direction").required(true).multiple(true))]
+    Set {
+        /// The group of the files
+        group: String,
+        /// Drives that write its files; 0: none
+        #[arg(long, group = "direction", value_name = "N")]
+        archive: Option<u32>,
+        /// Drives that read its files; 0: none
+        #[arg(long, group = "direction", value_name = "N")]
+        recall: Option<u32>,
+    },
+    /// Let a group have as many drives as there are
+    Unset {
+        /// The group
+        group: String,
+    },
+}
+
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb.unwrap_or(Verb::List) {
         Verb::List => list(context),
+        Verb::Quota { what } => quota(what.unwrap_or(Quota::List), context),
         Verb::Up { drives } => context.each(drives, |context, drive| context.done(&EnableDrive { drive })),
         Verb::Down { drives, reason } => context
             .each(drives, |context, drive| context.done(&DisableDrive { drive, reason: reason.clone() })),
     }
+}
+
+fn quota(what: Quota, context: &mut Context) -> Run {
+    match what {
+        Quota::List => return list_quotas(context),
+        Quota::Set { group, archive, recall } => {
+            for (kind, drives) in [(RequestKind::Archive, archive), (RequestKind::Recall, recall)] {
+                if drives.is_some() {
+                    context.done(&SetDriveQuota { group: group.clone(), kind, drives })?;
+                }
+            }
+        }
+        Quota::Unset { group } => {
+            let quotas = context.call(&GetDriveQuotas {})?.quotas;
+            let mut kinds: Vec<_> =
+                quotas.iter().filter(|quota| quota.group == group).map(|quota| quota.kind).collect();
+            if kinds.is_empty() {
+                // The head says what is wrong.
+                kinds.push(RequestKind::Recall);
+            }
+            for kind in kinds {
+                context.done(&SetDriveQuota { group: group.clone(), kind, drives: None })?;
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn list_quotas(context: &mut Context) -> Run {
+    let quotas = context.call(&GetDriveQuotas {})?.quotas;
+    if context.output.is_json() {
+        context.output.json(&quotas)?;
+        return Ok(0);
+    }
+    if quotas.is_empty() {
+        context.output.news("no group has a quota of drives")?;
+        return Ok(0);
+    }
+    let mut table = Table::new([
+        Column::Left("group"),
+        Column::Left("direction"),
+        Column::Right("used"),
+        Column::Right("drives"),
+    ]);
+    for quota in &quotas {
+        table.row([
+            Cell::from(quota.group.as_str()),
+            quota.kind.as_str().into(),
+            quota.used.to_string().into(),
+            quota.drives.to_string().into(),
+        ]);
+    }
+    context.output.table(&table)?;
+    Ok(0)
 }
 
 fn list(context: &mut Context) -> Run {

@@ -15,6 +15,7 @@ pub(crate) mod cancel;
 pub(crate) mod cat;
 pub(crate) mod chmod;
 pub(crate) mod chown;
+pub(crate) mod class;
 pub(crate) mod completion;
 pub(crate) mod cp;
 pub(crate) mod create;
@@ -125,7 +126,7 @@ pub(crate) const GROUPS: [(&str, &[Verb]); 9] = [
             mount, umount, lease, layout
         ],
     ),
-    ("Tape", verbs![archive, stage, evict, release, wait, queue]),
+    ("Tape", verbs![archive, stage, evict, release, wait, queue, class]),
     (
         "Jobs",
         verbs![submit, run, jobs, top, log, cancel, hold, rerun, alter, r#move, signal, message, why, shims],

@@ -103,6 +103,7 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
     lines.extend(
         copies.map(|copy| ("copy", format!("volume {} file {} block {}", copy.vid, copy.fseq, copy.block))),
     );
+    lines.extend(info.missing_copies.iter().map(|route| ("missing", format!("tape copy: {route}"))));
     lines.extend(info.layout.iter().map(|rule| ("layout", rule.to_string())));
     lines.extend(info.live.iter().flat_map(live_lines));
     lines.extend(info.away.iter().map(|away| ("away", away_host(away))));

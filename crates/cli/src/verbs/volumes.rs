@@ -9,8 +9,8 @@ use crate::{
 use base::{Vid, units::human_bytes};
 use clap::{Subcommand, ValueEnum};
 use wire::control::{
-    AddVolumes, GetDamagedCopies, GetStatus, ReclaimVolume, SetVolumeState, VerifyVolume, VolumeInfo,
-    VolumeState,
+    AddVolumes, GetDamagedCopies, GetStatus, ReclaimVolume, SetVolumePool, SetVolumeState, VerifyVolume,
+    VolumeInfo, VolumeState,
 };
 
 /// Show or add tape volumes, and say what may be done with them
@@ -45,6 +45,14 @@ enum Verb {
     Damaged,
     /// Have volumes without files written from their beginning
     Reclaim {
+        /// The volumes
+        #[arg(required = true, value_name = "VOLUME")]
+        vids: Vec<Vid>,
+    },
+    /// Put volumes into a tape pool, which storage classes name; what is on them stays there
+    Pool {
+        /// The tape pool; `none`: they leave the one that they are in
+        pool: String,
         /// The volumes
         #[arg(required = true, value_name = "VOLUME")]
         vids: Vec<Vid>,
@@ -106,6 +114,10 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         Some(Verb::Damaged) => damaged(context),
         Some(Verb::Reclaim { vids }) => {
             context.each(vids, |context, vid| context.done(&ReclaimVolume { vid }))
+        }
+        Some(Verb::Pool { pool, vids }) => {
+            let pool = if pool == "none" { String::new() } else { pool };
+            context.each(vids, |context, vid| context.done(&SetVolumePool { vid, pool: pool.clone() }))
         }
         Some(Verb::Set { state, vids, reason }) => context.each(vids, |context, vid| {
             context.done(&SetVolumeState { vid, state: state.into(), reason: reason.clone() })
@@ -179,6 +191,15 @@ fn damaged(context: &mut Context) -> Run {
     Ok(0)
 }
 
+/// The library of a volume, with its tape pool if it is in one.
+fn place(volume: &VolumeInfo) -> String {
+    match (volume.library.as_str(), volume.pool.as_str()) {
+        (library, "") => library.to_owned(),
+        ("", pool) => format!("({pool})"),
+        (library, pool) => format!("{library} ({pool})"),
+    }
+}
+
 /// Volumes as a table.
 pub(crate) fn table(volumes: &[VolumeInfo]) -> Table {
     let mut table = Table::new([
@@ -200,7 +221,7 @@ pub(crate) fn table(volumes: &[VolumeInfo]) -> Table {
         }
         table.row([
             Cell::from(volume.vid.as_str()),
-            volume.library.as_str().into(),
+            place(volume).into(),
             volume_state(volume.state),
             volume.files.to_string().into(),
             human_bytes(volume.live_bytes).into(),

@@ -235,7 +235,7 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
         };
         let is_there = match role {
             JobFileRole::Input => pool::state_of(core, &node).is_online(),
-            JobFileRole::Output => node.is_archived,
+            JobFileRole::Output => node.is_safe_on_tape(),
         };
         if !is_there {
             let why = match tape::waits(core, file, now)? {

@@ -40,6 +40,7 @@ pub(crate) fn describe(core: &mut Core, context: &Context, node: &Node, path: Fi
         coding: None,
         pieces: Vec::new(),
         copies: Vec::new(),
+        missing_copies: tape::missing_copies(core, node)?,
         pins: Vec::new(),
         waits: None,
         project: node.project.clone(),

@@ -2,7 +2,8 @@
 
 use super::{grants::upwards, path_of, require_owner, resolve};
 use crate::{Apply, Context, Core, store::Node};
-use base::{Failure, FilePath, Result};
+use base::{Failure, FileId, FilePath, Result};
+use std::collections::BTreeMap;
 use wire::control::{Done, GetLayout, LayoutInfo, LayoutRule, SetLayout};
 
 /// Rules in all: they are kept in memory.
@@ -54,11 +55,20 @@ impl Apply for GetLayout {
 }
 
 /// The rule that counts for a node, and where it was set: on itself, or the nearest directory above it.
-pub(crate) fn rule_of(core: &Core, node: &Node) -> Result<Option<(LayoutRule, base::FileId)>> {
+pub(crate) fn rule_of(core: &Core, node: &Node) -> Result<Option<(LayoutRule, FileId)>> {
     let table = core.store.layouts()?;
+    Ok(nearest(core, node, &table)?.map(|(rule, from)| (*rule, from)))
+}
+
+/// What a table of rules says of a node itself, or else of the nearest directory above it; and which that is.
+pub(crate) fn nearest<'a, T>(
+    core: &Core,
+    node: &Node,
+    table: &'a BTreeMap<FileId, T>,
+) -> Result<Option<(&'a T, FileId)>> {
+    let rule = |id: FileId| table.get(&id).map(|rule| (rule, id));
     if table.is_empty() || node.is_in_trash() {
-        return Ok(table.get(&node.id).map(|rule| (*rule, node.id)));
+        return Ok(rule(node.id));
     }
-    let found = upwards(core, node)?.into_iter().find_map(|id| table.get(&id).map(|rule| (*rule, id)));
-    Ok(found)
+    Ok(upwards(core, node)?.into_iter().find_map(rule))
 }

@@ -12,7 +12,7 @@ mod referrals;
 
 pub(crate) use calls::describe;
 pub(crate) use hard_links::{exchange, link, parents};
-pub(crate) use layouts::rule_of;
+pub(crate) use layouts::{nearest, rule_of};
 pub use permission::rights;
 pub(crate) use permission::{Right, allows, is_granted};
 pub(crate) use referrals::refuse_foreign;

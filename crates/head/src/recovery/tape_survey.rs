@@ -266,7 +266,8 @@ impl Apply for VolumeSurveyed {
             let what = format!("volume {vid}: the survey ends elsewhere than at file {}", append.fseq);
             return Err(Failure::corrupt(what));
         }
-        let has_room = volume.capacity > self.used_bytes.saturating_add(crate::tape::plan::tape_bytes(0));
+        let has_room =
+            volume.capacity > self.used_bytes.saturating_add(crate::tape::archiving::tape_bytes(0));
         let state = match self.end {
             None => VolumeState::Blank,
             Some(_) if has_room && !volume.was_full => VolumeState::Appendable,

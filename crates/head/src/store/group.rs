@@ -37,6 +37,7 @@ impl Store {
         self.mounts.end_group();
         self.fair_share.end_group();
         self.layouts.end_group();
+        self.storage_classes.end_group();
         self.queues.end_group();
         self.active.get_mut().commit();
         self.is_active_stale.set(false);
@@ -65,12 +66,14 @@ impl Store {
         self.mounts.forget_changes();
         self.fair_share.forget_changes();
         self.layouts.forget_changes();
+        self.storage_classes.forget_changes();
         self.queues.forget_changes();
         self.grants.end_group();
         self.referrals.end_group();
         self.mounts.end_group();
         self.fair_share.end_group();
         self.layouts.end_group();
+        self.storage_classes.end_group();
         self.queues.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
@@ -122,6 +125,7 @@ impl Store {
             self.mounts.forget_changes();
             self.fair_share.forget_changes();
             self.layouts.forget_changes();
+            self.storage_classes.forget_changes();
             self.queues.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));

@@ -31,6 +31,7 @@ pub(crate) use rows::{
         ledger::{AccountKey, AccountUsage, Payer, Quota, Used},
     },
     counts::volume_counts,
+    drive_quota::DriveQuotaRow,
     facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
     fair_share::{FairShare, Member, ShareAccount},
     jobs::{
@@ -58,6 +59,7 @@ pub(crate) use rows::{
     requests::{Purpose, RequestRow, SessionRow, TargetRow},
     share::{MountRow, Opens, SharedFile},
     stage::{StageFileRow, StageRequestRow},
+    storage_class::CopyPlace,
     volumes::{CopyRow, DriveRow, VolumeRow},
 };
 use rows::{
@@ -102,6 +104,7 @@ pub struct Store {
     grants: CachedTable<rows::namespace::grants::GrantTable>,
     referrals: CachedTable<rows::namespace::referrals::ReferralTable>,
     layouts: CachedTable<rows::namespace::layouts::LayoutTable>,
+    storage_classes: CachedTable<rows::storage_class::ClassTable>,
     mounts: CachedTable<rows::share::MountTable>,
     fair_share: CachedTable<FairShare>,
     queues: CachedTable<QueueTable>,
@@ -210,6 +213,7 @@ impl Store {
             mounts: CachedTable::default(),
             fair_share: CachedTable::default(),
             layouts: CachedTable::default(),
+            storage_classes: CachedTable::default(),
             queues: CachedTable::default(),
             leases: leases::LeaseCell::default(),
             half_life: Cell::new(rows::fair_share::HALF_LIFE),

@@ -1,7 +1,7 @@
 //! The calls of people on the tape queue.
 
 use super::{
-    hopeless, reason, request_archive, request_recall,
+    classes, hopeless, reason, request_archive, request_recall,
     room::{free_object, require_reason, say_volume},
     stages::hand_over,
 };
@@ -56,6 +56,11 @@ impl Apply for Archive {
 fn archive(core: &mut Core, context: &Context, path: &FilePath) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
     require(core, &context.who, &node, Right::Write, path)?;
+    if node.is_archived && node.is_online() {
+        // Its class may want more copies than it has.
+        classes::note(core, node.id)?;
+    }
+    let node = core.store.node(node.id)?.unwrap_or(node);
     match pool::state_of(core, &node) {
         state if state.is_archived() => Ok((state, None)),
         FileState::Lost => Err(Failure::corrupt(format!("{path} has no disk replica and no tape copy"))),
@@ -241,7 +246,7 @@ fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Outco
             return Err(pool::out_of_reach(core, &node, path, context.now));
         }
         Want::Online => (state.is_online(), RequestKind::Recall, "stage"),
-        Want::Archived => (node.is_archived, RequestKind::Archive, "archive"),
+        Want::Archived => (node.is_safe_on_tape(), RequestKind::Archive, "archive"),
     };
     if is_there {
         return Ok((state, None));
@@ -287,6 +292,10 @@ impl Apply for SetVolumeState {
         let reason = reason_of(&context.who.name, self.state, self.reason.trim());
         core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
         core.store.set_expected_in(&self.vid, "")?;
+        let is_lost = |state| state == VolumeState::Broken;
+        if is_lost(self.state) != is_lost(volume.state) && !core.store.storage_classes()?.is_empty() {
+            classes::check_all(core)?;
+        }
         say_volume(core, &self.vid, self.state, reason.as_deref(), context.now);
         core.touch(Topic::Tape);
         Ok(Done {})

@@ -1,6 +1,10 @@
 //! Why a request of the tape queue is not being done at this moment, in words.
 
-use super::plan::{View, VolumeView, Work, holder, tape_bytes};
+use super::{
+    archiving::{may_have, tape_bytes},
+    plan::{View, VolumeView, Work, holder},
+    quotas,
+};
 use base::{
     Millis, RequestId, Timestamp, Vid,
     units::{human_bytes, human_span},
@@ -9,7 +13,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap, HashMap, VecDeque},
 };
-use wire::control::{RequestKind, VolumeState};
+use wire::control::{CopyRoute, RequestKind, VolumeState};
 
 /// Sessions that are remembered: enough to know a usual one, few enough to follow a change.
 const SESSIONS_MAX: usize = 15;
@@ -133,6 +137,9 @@ fn explain(view: &View, work: &Work, waiting: Option<&Waiting>, now: Timestamp) 
             troubles => format!("no drive is enabled: {troubles}"),
         };
     }
+    if let Some(quota) = quotas::hindering(&quotas::exhausted(view), work) {
+        return quotas::explain(quota);
+    }
     match work.kind {
         RequestKind::Recall => explain_recall(view, work, waiting, now),
         RequestKind::Archive => explain_archive(view, work, now),
@@ -207,15 +214,35 @@ fn begins<'a>(view: &'a View, library: &'a str, now: Timestamp) -> impl Iterator
 }
 
 fn explain_archive(view: &View, work: &Work, now: Timestamp) -> String {
+    let why = explain_copy(view, work, now);
+    let (has, all) = (work.not_on.len(), work.not_on.len() + work.routes.len());
+    if has == 0 || work.can_wait || work.routes.is_empty() {
+        why
+    } else {
+        format!("copy {} of {all}: {why}", has + 1)
+    }
+}
+
+/// Where the next copies of a file are to go, if not to any volume.
+fn places(work: &Work) -> String {
+    let routes = work.routes.iter().filter(|route| **route != CopyRoute::default());
+    let routes = routes.map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+    if routes.is_empty() { routes } else { format!(" in {routes}") }
+}
+
+fn explain_copy(view: &View, work: &Work, now: Timestamp) -> String {
     let bytes = tape_bytes(work.size);
-    let has_room = |volume: &VolumeView| volume.state.is_writable() && volume.free_bytes >= bytes;
+    let has_room = |volume: &VolumeView| {
+        volume.state.is_writable() && volume.free_bytes >= bytes && may_have(volume, work)
+    };
     if !view.volumes.values().any(has_room) {
         let unread = view.volumes.values().filter(|volume| volume.state == VolumeState::Unread).count();
         let hint = match unread {
             0 => "add a blank cartridge: `bp volume add`".to_owned(),
             unread => format!("volumes that wait for a survey: {unread}"),
         };
-        return format!("no volume has free space for {}; {hint}", human_bytes(bytes));
+        let in_places = places(work);
+        return format!("no volume{in_places} has free space for {}; {hint}", human_bytes(bytes));
     }
     if let Some(until) = view.bundling.waits_until(work, now) {
         let wait = human_span(until - now);

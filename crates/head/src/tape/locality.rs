@@ -88,7 +88,7 @@ fn best_copy(core: &Core, node: &Node, volumes: &BTreeMap<Vid, Access>) -> Resul
 }
 
 fn failed_archive(core: &Core, node: &Node, path: &FilePath) -> Result<Option<Failure>> {
-    if node.is_archived {
+    if node.is_safe_on_tape() {
         return Ok(None);
     }
     let row = core.store.request_of(RequestKind::Archive, node.id)?;

@@ -1,19 +1,24 @@
 //! The tape queue: requests, sessions, and what drives and volumes are doing.
 
 mod adding;
+pub(crate) mod archiving;
 mod bundles;
 #[cfg(test)]
 mod bundles_tests;
 mod calls;
+mod classes;
 mod explain;
 mod locality;
 mod operator;
 pub(crate) mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod queue;
+mod quotas;
 mod reading;
 mod repack;
 pub(crate) mod room;
+mod routes;
 mod serpentine;
 #[cfg(test)]
 mod serpentine_tests;
@@ -23,6 +28,7 @@ mod verify;
 pub(crate) use crate::recovery::tape_survey::is_doubtful;
 pub use bundles::Bundling;
 pub(crate) use calls::pin_of;
+pub(crate) use classes::missing_copies;
 pub(crate) use explain::{Explainer, Pace};
 pub(crate) use operator::OPERATOR_REQUESTS_MAX;
 pub(crate) use plan::View;
@@ -34,11 +40,12 @@ use crate::{
     hosts::presence,
     namespace::path_of,
     pool,
-    store::{DriveRow, Node, Purpose, RequestRow, TargetRow},
+    store::{DriveRow, Node, Purpose, RequestRow, SessionRow},
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp, Vid};
-use plan::{DriveView, Target, VolumeView, Work};
-use std::{collections::HashMap, sync::Arc};
+use plan::{DriveView, VolumeView};
+use quotas::Serving;
+use std::{collections::BTreeMap, sync::Arc};
 use wire::control::{Presence, RequestKind, RequestState};
 
 /// How long the tape server of a drive may be silent before no more is expected of it: far longer than it waits for orders,
@@ -91,7 +98,7 @@ fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -
 /// Refuses a file that is larger than every volume. While no volume is known, nobody can say what the first one will hold.
 fn refuse_oversize(core: &Core, node: &Node) -> Result<()> {
     let largest = core.store.volumes()?.iter().map(|volume| volume.capacity).max();
-    match largest.map(|largest| plan::refuse_oversize(node.size, largest)) {
+    match largest.map(|largest| archiving::refuse_oversize(node.size, largest)) {
         Some(Err(failure)) => {
             Err(failure.during(format_args!("{} cannot be archived", path_of(core, node.id)?)))
         }
@@ -248,6 +255,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
             .is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
         trouble: trouble(core, &row, now),
         is_down: row.is_down,
+        serving: session_of(&row.name).and_then(serving),
         name: row.name,
         library: row.library,
     });
@@ -258,6 +266,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         let view = VolumeView {
             vid: row.vid.clone(),
             library: row.library,
+            pool: row.pool,
             state: row.state,
             reason: row.reason,
             used_bytes: row.used,
@@ -266,43 +275,32 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         };
         (row.vid, view)
     });
-    let queue = queue(core)?;
+    let (drives, volumes): (Vec<DriveView>, BTreeMap<Vid, VolumeView>) =
+        (drives.collect(), volumes.collect());
+    let queue = queue::read(core, &drives)?;
     let recalls = queue.iter().filter(|work| work.kind == RequestKind::Recall);
     let free_disk_bytes = pool::obtainable_bytes(core, recalls.map(|work| work.size).sum(), now)?;
     let recall_session = core.live.recall_pace.usual();
-    let (drives, volumes) = (drives.collect(), volumes.collect());
-    let bundling = core.bundling;
-    Ok(View { drives, volumes, surveys, verifications, queue, free_disk_bytes, recall_session, bundling })
+    let (bundling, quotas) = (core.bundling, core.store.drive_quotas()?);
+    Ok(View {
+        drives,
+        volumes,
+        surveys,
+        verifications,
+        queue,
+        free_disk_bytes,
+        recall_session,
+        bundling,
+        quotas,
+    })
 }
 
-fn queue(core: &Core) -> Result<Vec<Work>> {
-    let targets = core.store.recall_targets()?;
-    let mut targets: HashMap<_, _> = targets
-        .into_iter()
-        .map(|row| {
-            let TargetRow { request, vid, fseq, block, offset } = row;
-            (request, Target { vid, fseq, block, offset })
-        })
-        .collect();
-    let rows = core.store.requests(QUEUE_VIEW_MAX)?;
-    let mut copies: HashMap<_, Vec<Vid>> = HashMap::new();
-    for (request, vid) in core.store.copies_of_archives()? {
-        copies.entry(request).or_default().push(vid);
-    }
-    let queued = rows.into_iter().filter(|row| row.state == RequestState::Queued);
-    Ok(queued
-        .map(|row| Work {
-            target: targets.remove(&row.id),
-            not_on: copies.remove(&row.id).unwrap_or_default(),
-            can_wait: row.purpose != Purpose::User,
-            id: row.id,
-            kind: row.kind,
-            size: row.size,
-            directory: row.directory,
-            created: row.created,
-            not_before: row.not_before,
-            attempts: row.attempts,
-            reason: row.reason,
-        })
-        .collect())
+/// What a session does for groups.
+fn serving(session: &SessionRow) -> Option<Serving> {
+    let kind = match session.kind.as_str() {
+        "archive" => RequestKind::Archive,
+        "recall" => RequestKind::Recall,
+        _ => return None,
+    };
+    Some(Serving { kind, groups: session.groups.clone() })
 }

@@ -1,26 +1,21 @@
 //! What an idle drive does next, and why everything else waits: pure functions of the queue, drives and volumes.
 
 use super::{
-    bundles::{self, Bundling},
+    archiving::archive,
+    bundles::Bundling,
+    quotas::{self, Serving},
     reading,
 };
-use base::{
-    ErrorKind, Failure, FileId, Millis, RequestId, Result, Timestamp, Vid,
-    limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX, TAPE_SESSION_REQUESTS_MAX},
-    units::human_bytes,
-};
+use crate::store::DriveQuotaRow;
+use base::{FileId, Millis, RequestId, Timestamp, Vid, limits::TAPE_SESSION_FILES_MAX};
 use std::collections::BTreeMap;
-use wire::control::{RequestKind, VolumeState};
-
-/// Files, or bytes, that must wait before a further drive is put to writing: a load costs minutes and wears the volume.
-const FILES_PER_WRITER: usize = 500;
-const BYTES_PER_WRITER: u64 = 100 << 30;
+use wire::control::{CopyRoute, RequestKind, VolumeState};
 
 /// The object of a labelled volume at which its first file begins.
 pub(crate) const FIRST_FILE_BLOCK: u64 = 1;
 
 /// A request that has waited this long goes before any preference for what is loaded.
-const STARVING: Millis = Millis::from_seconds(600);
+pub(super) const STARVING: Millis = Millis::from_seconds(600);
 
 /// How often space on disk is looked for, with a short queue and with a long one: it is freed by deletions, by the end of writes and
 /// pins, and by others that share the file system.
@@ -35,6 +30,8 @@ pub(crate) struct Work {
     pub(crate) size: u64,
     /// The directory of the file.
     pub(crate) directory: FileId,
+    /// The group of the file.
+    pub(crate) group: String,
     pub(crate) created: Timestamp,
     pub(crate) not_before: Timestamp,
     pub(crate) attempts: u32,
@@ -43,6 +40,8 @@ pub(crate) struct Work {
     pub(crate) target: Option<Target>,
     /// Archives: volumes that have a copy already.
     pub(crate) not_on: Vec<Vid>,
+    /// Archives: where copies are to go, one each; none: a further copy is wanted, in no tape pool.
+    pub(crate) routes: Vec<CopyRoute>,
     /// Nobody waits for it: it is done when there is nothing else to do.
     pub(crate) can_wait: bool,
 }
@@ -73,12 +72,16 @@ pub(crate) struct DriveView {
     pub(crate) trouble: Option<String>,
     /// An operator has taken it out of use.
     pub(crate) is_down: bool,
+    /// What its session does for groups.
+    pub(crate) serving: Option<Serving>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeView {
     pub(crate) vid: Vid,
     pub(crate) library: String,
+    /// Its tape pool; empty: none.
+    pub(crate) pool: String,
     pub(crate) state: VolumeState,
     /// Why it is in that state.
     pub(crate) reason: Option<String>,
@@ -105,6 +108,8 @@ pub(crate) struct View {
     pub(crate) recall_session: Option<Millis>,
     /// Which files share a tape file.
     pub(crate) bundling: Bundling,
+    /// How many drives the files of a group may have.
+    pub(crate) quotas: Vec<DriveQuotaRow>,
 }
 
 /// A session to run.
@@ -125,9 +130,9 @@ pub(crate) enum PlannedWork {
 }
 
 /// A plan and how much it is wanted.
-struct Candidate {
-    plan: Plan,
-    oldest: Timestamp,
+pub(super) struct Candidate {
+    pub(super) plan: Plan,
+    pub(super) oldest: Timestamp,
 }
 
 /// Chooses the next session of an idle drive.
@@ -146,7 +151,11 @@ pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<P
 
 /// The most urgent session for requests that can wait, or for those that cannot.
 fn most_urgent(view: &View, drive: &DriveView, now: Timestamp, can_wait: bool) -> Option<Plan> {
-    let ready = |work: &&Work| work.not_before <= now && work.can_wait == can_wait;
+    let exhausted = quotas::exhausted(view);
+    let ready = |work: &&Work| {
+        let is_due = work.not_before <= now && work.can_wait == can_wait;
+        is_due && quotas::hindering(&exhausted, work).is_none()
+    };
     let work: Vec<&Work> = view.queue.iter().filter(ready).collect();
     let mut candidates = recalls(view, drive, &work);
     candidates.extend(archive(view, drive, &work, now));
@@ -190,7 +199,7 @@ fn verify(view: &View, drive: &DriveView) -> Option<Plan> {
 }
 
 /// Whether a drive can have a volume now.
-fn is_reachable(view: &View, drive: &DriveView, volume: &VolumeView) -> bool {
+pub(super) fn is_reachable(view: &View, drive: &DriveView, volume: &VolumeView) -> bool {
     volume.library == drive.library && holder(view, &volume.vid).is_none_or(|other| other.name == drive.name)
 }
 
@@ -226,131 +235,6 @@ fn recall_of(view: &View, vid: &Vid, mut work: Vec<&Work>) -> Option<Candidate> 
     let oldest = work.iter().map(|work| work.created).min()?;
     let files = work.iter().map(|work| work.id).collect();
     Some(Candidate { plan: Plan { vid: vid.clone(), work: PlannedWork::Recall(files) }, oldest })
-}
-
-/// What a file takes on tape: its data, six labels, four marks and the chunk headers of virtual cartridges.
-pub(crate) fn tape_bytes(size: u64) -> u64 {
-    size + size / 1024 + 4096
-}
-
-fn archive(view: &View, drive: &DriveView, work: &[&Work], now: Timestamp) -> Option<Candidate> {
-    let mut work: Vec<&Work> =
-        work.iter().copied().filter(|work| work.kind == RequestKind::Archive).collect();
-    view.bundling.keep_ready(&mut work, now);
-    let (first, volume) = first_placed(view, drive, &work)?;
-    let writers = view.drives.iter().filter(|drive| drive.is_writing).count();
-    let bytes: u64 = work.iter().map(|work| work.size).sum();
-    let is_starving = now - first.created > STARVING;
-    if !is_starving && work.len() < writers * FILES_PER_WRITER && bytes < writers as u64 * BYTES_PER_WRITER {
-        return None;
-    }
-    let is_ready = volume.state != VolumeState::Blank && drive.loaded.as_ref() == Some(&volume.vid);
-    if !is_starving && !is_ready && is_better_elsewhere(view, drive, first) {
-        return None;
-    }
-    if volume.state == VolumeState::Blank {
-        let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Label };
-        return Some(Candidate { plan, oldest: first.created });
-    }
-    let (mut room, mut flush) = (volume.free_bytes, TAPE_FLUSH_BYTES);
-    let (mut files, mut large) = (Vec::new(), 0);
-    for work in &bundles::by_directory(&work) {
-        let bytes = tape_bytes(work.size);
-        if bytes > room || work.not_on.contains(&volume.vid) {
-            // Another volume may have room for it; what is behind it need not wait for that.
-            continue;
-        }
-        let is_long = large == TAPE_SESSION_FILES_MAX || files.len() == TAPE_SESSION_REQUESTS_MAX;
-        if is_long || (bytes > flush && !files.is_empty()) {
-            break;
-        }
-        room -= bytes;
-        flush = flush.saturating_sub(bytes);
-        large += usize::from(!view.bundling.is_small(work));
-        files.push(*work);
-    }
-    let files = view.bundling.tape_files(files);
-    let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Archive(files) };
-    Some(Candidate { plan, oldest: first.created })
-}
-
-/// The oldest file for which this drive can have a volume now, with that volume: one that fits nowhere keeps nobody back.
-fn first_placed<'a>(
-    view: &'a View,
-    drive: &DriveView,
-    work: &[&'a Work],
-) -> Option<(&'a Work, &'a VolumeView)> {
-    // What is not smaller than a file without a place has none either, so volumes are not searched again for each.
-    let mut too_large = u64::MAX;
-    for work in work {
-        if work.size >= too_large {
-            continue;
-        }
-        match target_volume(view, drive, work) {
-            Some(volume) => return Some((work, volume)),
-            None if work.not_on.is_empty() => too_large = work.size,
-            None => {}
-        }
-    }
-    None
-}
-
-/// Bytes of the largest volume, full or not, on a shelf or not; `None` while no volume is known.
-fn largest_volume_bytes(view: &View) -> Option<u64> {
-    view.volumes.values().map(|volume| volume.used_bytes.saturating_add(volume.free_bytes)).max()
-}
-
-/// Queued archives of files that no volume can hold, and why.
-pub(crate) fn never_fit(view: &View) -> Vec<(RequestId, Failure)> {
-    let Some(largest) = largest_volume_bytes(view) else { return Vec::new() };
-    let is_archive = |work: &&Work| work.kind == RequestKind::Archive;
-    let failures = view.queue.iter().filter(is_archive).filter_map(|work| {
-        let failure = refuse_oversize(work.size, largest).err()?;
-        Some((work.id, failure))
-    });
-    failures.collect()
-}
-
-/// Refuses a file that is larger than the largest volume.
-pub(crate) fn refuse_oversize(size: u64, largest: u64) -> Result<()> {
-    let bytes = tape_bytes(size);
-    if bytes <= largest {
-        return Ok(());
-    }
-    let (bytes, largest) = (human_bytes(bytes), human_bytes(largest));
-    Err(Failure::new(
-        ErrorKind::NoSpace,
-        format!("it needs {bytes} on tape, but the largest volume holds {largest}"),
-    )
-    .hint("a file must fit on one volume: add larger cartridges, or store it in parts"))
-}
-
-/// Whether another idle drive has a volume in it that can take the file without a load or a label.
-fn is_better_elsewhere(view: &View, drive: &DriveView, first: &Work) -> bool {
-    let has_room = |vid: &Vid| {
-        if first.not_on.contains(vid) {
-            return false;
-        }
-        let volume = view.volumes.get(vid).filter(|volume| volume.state == VolumeState::Appendable);
-        volume.is_some_and(|volume| volume.free_bytes >= tape_bytes(first.size))
-    };
-    view.drives.iter().any(|other| {
-        let is_idle = other.name != drive.name && other.busy_with.is_none() && other.trouble.is_none();
-        is_idle && other.library == drive.library && other.loaded.as_ref().is_some_and(has_room)
-    })
-}
-
-/// The volume to append to: the loaded one, else the fullest with room, else a blank one.
-fn target_volume<'a>(view: &'a View, drive: &DriveView, work: &Work) -> Option<&'a VolumeView> {
-    let bytes = tape_bytes(work.size);
-    let usable = |volume: &&VolumeView| {
-        let has_room = volume.state.is_writable() && volume.free_bytes >= bytes;
-        has_room && !work.not_on.contains(&volume.vid) && is_reachable(view, drive, volume)
-    };
-    view.volumes.values().filter(usable).min_by_key(|volume| {
-        let is_loaded = drive.loaded.as_ref() == Some(&volume.vid);
-        (volume.state == VolumeState::Blank, !is_loaded, u64::MAX - volume.used_bytes, volume.vid.clone())
-    })
 }
 
 /// When a drive that was given nothing should look again though nothing was announced; `None` if time changes nothing.

@@ -2,11 +2,9 @@
 
 use super::{
     Bundling,
+    archiving::{never_fit, tape_bytes},
     explain::{Explainer, Pace},
-    plan::{
-        DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, look_again_in, never_fit, next_session,
-        tape_bytes,
-    },
+    plan::{DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, look_again_in, next_session},
 };
 use base::{FileId, Millis, RequestId, Timestamp, Vid};
 use proptest::prelude::*;
@@ -30,6 +28,7 @@ pub(super) fn drive(name: &str, loaded: Option<u32>) -> DriveView {
         is_writing: false,
         trouble: None,
         is_down: false,
+        serving: None,
     }
 }
 
@@ -38,7 +37,16 @@ fn volume(n: u32, state: VolumeState) -> (Vid, VolumeView) {
     let library = "lib".into();
     (
         vid(n),
-        VolumeView { vid: vid(n), library, state, reason: None, used_bytes, free_bytes, end_block: 1000 },
+        VolumeView {
+            vid: vid(n),
+            library,
+            pool: String::new(),
+            state,
+            reason: None,
+            used_bytes,
+            free_bytes,
+            end_block: 1000,
+        },
     )
 }
 
@@ -48,12 +56,14 @@ pub(super) fn archive(id: u64, size: u64) -> Work {
         kind: RequestKind::Archive,
         size,
         directory: FileId(1),
+        group: "cms".into(),
         created: NOW,
         not_before: NOW,
         attempts: 0,
         reason: None,
         target: None,
         not_on: Vec::new(),
+        routes: Vec::new(),
         can_wait: false,
     }
 }
@@ -79,6 +89,7 @@ pub(super) fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
         free_disk_bytes,
         recall_session: None,
         bundling: Bundling::default(),
+        quotas: Vec::new(),
     }
 }
 

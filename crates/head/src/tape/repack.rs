@@ -136,6 +136,18 @@ fn describe(core: &Core, row: RepackRow) -> Result<RepackInfo> {
     })
 }
 
+/// Volumes that are to become empty.
+pub(super) fn leaving(core: &Core) -> Result<Vec<Vid>> {
+    let repacks = core.store.repacks()?.into_iter();
+    Ok(repacks.filter(|repack| repack.finished.is_none()).map(|repack| repack.vid).collect())
+}
+
+/// How many requests that nobody waits for may be made now.
+pub(super) fn requests_possible(core: &Core) -> Result<usize> {
+    let under_way = core.store.repacks_under_way()? as usize;
+    Ok(if under_way > FILES_MAX / 2 { 0 } else { FILES_MAX - under_way })
+}
+
 /// Goes on with repacks; called when a drive asks for work, so that they get what nobody else wants.
 pub(super) fn go_on(core: &mut Core, context: &Context) -> Result<()> {
     for repack in core.store.repacks()? {
@@ -153,12 +165,12 @@ fn feed(core: &mut Core, context: &Context, repack: &RepackRow) -> Result<()> {
     if volume.files == 0 {
         return finish(core, repack, &volume, context.now);
     }
-    let under_way = core.store.repacks_under_way()? as usize;
-    if under_way > FILES_MAX / 2 {
+    let room = requests_possible(core)?;
+    if room == 0 {
         return Ok(());
     }
     let mut bytes = 0u64;
-    for file in core.store.files_to_move(&repack.vid, FILES_MAX - under_way)? {
+    for file in core.store.files_to_move(&repack.vid, room)? {
         let Some(node) = core.store.node(file)? else { continue };
         bytes = bytes.saturating_add(node.size);
         if bytes > BYTES_MAX && bytes != node.size {
@@ -207,10 +219,9 @@ pub(super) fn copied(core: &mut Core, request: &RequestRow, new: &CopyRow, now: 
     if request.purpose == Purpose::User {
         return Ok(());
     }
-    let repacks = core.store.repacks()?;
+    let leaving = leaving(core)?;
     for old in core.store.copies(new.file)? {
-        let is_left = |repack: &RepackRow| repack.vid == old.vid && repack.finished.is_none();
-        if old.vid != new.vid && repacks.iter().any(is_left) {
+        if old.vid != new.vid && leaving.contains(&old.vid) {
             core.store.moved_from(&old.vid, new.file, new.size)?;
         }
     }

@@ -1,7 +1,7 @@
 //! Verification: the files of volumes that nobody reads are read and compared with the catalogue, and what is damaged is repaired
 //! from what is left of it elsewhere.
 
-use super::{repack::volume_named, room::session_of};
+use super::{classes, repack::volume_named, room::session_of};
 use crate::{
     Apply, Context, Core, Topic,
     namespace::path_of,
@@ -129,6 +129,7 @@ fn note_damage(core: &mut Core, context: &Context, vid: &Vid, file: &DamagedFile
         return Ok(());
     }
     core.store.delete_copy(&copy)?;
+    classes::note(core, copy.file)?;
     let kind = if is_on_disk { RequestKind::Archive } else { RequestKind::Recall };
     if core.store.request_of(kind, copy.file)?.is_none() {
         let owner = core.facility().owner.clone();

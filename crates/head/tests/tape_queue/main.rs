@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod bundles;
+mod classes;
 mod operator;
 mod repack;
 mod requests;

@@ -50,6 +50,8 @@ macro_rules! for_each_call {
             GetGrants => GrantList, "get_grants", People, Head, Reads, ["path"];
             SetLayout => Done, "set_layout", People, Head, Changes, ["path", "rule"];
             GetLayout => LayoutInfo, "get_layout", People, Head, Reads, ["path"];
+            SetStorageClass => Done, "set_storage_class", People, Head, Changes, ["path", "class"];
+            GetStorageClass => StorageClassInfo, "get_storage_class", People, Head, Reads, ["path"];
             GetTrash => Trash, "get_trash", People, Head, Reads, ["path"];
             RestoreTrash => TrashRestored, "restore_trash", People, Head, Changes, ["path", "id"];
             EmptyTrash => TrashEmptied, "empty_trash", People, Head, Changes, ["path"];
@@ -166,6 +168,10 @@ macro_rules! for_each_call {
             EnableDrive => Done, "enable_drive", People, Head, Changes, ["drive"];
             DisableDrive => Done, "disable_drive", People, Head, Changes, ["drive"];
             SurveyVolumes => SurveyOrdered, "survey_volumes", People, Head, Changes, ["vids"];
+            SetVolumePool => Done, "set_volume_pool", People, Head, Changes, ["vid", "pool"];
+            GetMissingCopies => MissingCopies, "missing_copies", People, Head, Reads, [];
+            SetDriveQuota => Done, "set_drive_quota", People, Head, Changes, ["group", "kind", "drives"];
+            GetDriveQuotas => DriveQuotas, "drive_quotas", People, Head, Reads, [];
             RepackVolume => Done, "repack_volume", People, Head, Changes, ["vid", "reclaims"];
             StopRepack => Done, "stop_repack", People, Head, Changes, ["vid"];
             GetRepacks => Repacks, "get_repacks", People, Head, Reads, [];

@@ -10,6 +10,7 @@
 
 pub mod account;
 mod calls;
+pub mod drive_quota;
 pub mod events;
 pub mod facility;
 pub mod jobs;
@@ -19,10 +20,12 @@ pub mod repack;
 pub mod rooms;
 pub mod share;
 pub mod stage;
+pub mod storage_class;
 pub mod tape;
 
 pub use account::{accounts::*, quotas::*, shares::*};
 pub use calls::*;
+pub use drive_quota::*;
 pub use events::*;
 pub use facility::{
     counts::*, devices::*, heads::*, hosts::*, keys::*, labels::*, presence::*, restored::*, status::*,
@@ -35,6 +38,7 @@ pub use repack::*;
 pub use rooms::{batch::*, disk::*, tape::*};
 pub use share::*;
 pub use stage::*;
+pub use storage_class::*;
 pub use tape::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

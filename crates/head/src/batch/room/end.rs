@@ -89,7 +89,7 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<Fi
         core.store.put_job_file(job.id, JobFileRole::Output, index, node.id)?;
         out_bytes = out_bytes.saturating_add(node.size);
         if job.spec.archive
-            && !node.is_archived
+            && !node.is_safe_on_tape()
             && let Err(failure) = tape::request_archive(core, &on_behalf, &node)
         {
             // It is stored, and stays; only the copy that was asked for cannot be.

@@ -117,7 +117,7 @@ pub(crate) fn state_of(core: &Core, node: &Node) -> FileState {
     if core.live.away.is_empty() || !state.is_online() || node.is_online_where(|one| is_within(core, one)) {
         return state;
     }
-    if state.is_archived() { FileState::Nearline } else { FileState::OutOfReach }
+    if node.is_archived { FileState::Nearline } else { FileState::OutOfReach }
 }
 
 /// Hosts with replicas or pieces of a file that cannot be read now.

@@ -109,6 +109,15 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) ->
     match node.state() {
         FileState::Nearline => return Ok(FileState::Nearline),
         FileState::Both => refuse_broken(core, &node, path)?,
+        FileState::Online if node.is_archived => {
+            let missing = tape::missing_copies(core, &node)?;
+            let routes = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            return Err(Failure::busy(format!(
+                "{path} lacks tape copies that its storage class wants: {routes}"
+            ))
+            .because(Cause::NoTapeCopy)
+            .hint(format!("`bp archive --wait {path}` makes them")));
+        }
         state => {
             return Err(Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
                 .because(Cause::NoTapeCopy)

@@ -240,6 +240,7 @@ mod tests {
             checksums: Some(Checksums { adler32: Adler32(1), crc32c: Crc32c(1) }),
             replicas: vec![replica],
             is_archived: false,
+            lacks_copies: false,
             generation: 0,
             label: FileId(0),
             source_modified: None,

@@ -375,7 +375,7 @@ fn looks_the_same(before: Option<&Node>, now: Option<&Node>) -> bool {
     match (before, now) {
         (Some(before), Some(now)) => {
             before.has_row_of(now)
-                && before.is_archived == now.is_archived
+                && (before.is_archived, before.lacks_copies) == (now.is_archived, now.lacks_copies)
                 && before
                     .online()
                     .map(|replica| (replica.object, &replica.partition))

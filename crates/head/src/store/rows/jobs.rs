@@ -370,8 +370,9 @@ impl Store {
                  WHERE r.file = f.file AND r.state = 'online'), FALSE))"
             }
             JobFileRole::Output => {
-                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'output' AND NOT EXISTS
-                 (SELECT 1 FROM copy c WHERE c.file = f.file)"
+                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'output' AND
+                 (NOT EXISTS (SELECT 1 FROM copy c WHERE c.file = f.file)
+                  OR EXISTS (SELECT 1 FROM missing_copy m WHERE m.file = f.file))"
             }
         };
         self.one(sql, (job.0,), |row| row.get(0))

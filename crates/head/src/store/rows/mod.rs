@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod counts;
+pub(crate) mod drive_quota;
 pub(crate) mod facility;
 pub(crate) mod fair_share;
 pub(crate) mod jobs;
@@ -13,6 +14,7 @@ pub(crate) mod repack;
 pub(crate) mod requests;
 pub(crate) mod share;
 pub(crate) mod stage;
+pub(crate) mod storage_class;
 pub(crate) mod verify;
 pub(crate) mod volumes;
 

@@ -31,6 +31,8 @@ pub(crate) struct RequestRow {
     pub(crate) size: u64,
     /// The directory of the file.
     pub(crate) directory: FileId,
+    /// The group of the file.
+    pub(crate) group: String,
     pub(crate) purpose: Purpose,
 }
 
@@ -65,6 +67,9 @@ pub(crate) struct TargetRow {
     pub(crate) block: u64,
     /// Where it begins in its bundle; 0: it lies alone.
     pub(crate) offset: u64,
+    pub(crate) library: String,
+    /// Lower is read first: see [`READ_LAST`].
+    pub(crate) rank: u8,
 }
 
 /// A session under way.
@@ -76,11 +81,13 @@ pub(crate) struct SessionRow {
     pub(crate) kind: String,
     pub(crate) owners: Vec<String>,
     pub(crate) started: Timestamp,
+    /// Groups whose files it writes or reads for somebody who waits.
+    pub(crate) groups: Vec<String>,
 }
 
 pub(in crate::store) const REQUEST: &str =
     "q.id, q.kind, q.file, q.state, q.owner, q.attempts, q.not_before, q.reason, q.session, q.object,
-    q.created, n.size, n.parent, q.purpose FROM request q JOIN node n ON n.id = q.file";
+    q.created, n.size, n.parent, q.purpose, n.grp FROM request q JOIN node n ON n.id = q.file";
 
 pub(in crate::store) fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
     Ok(RequestRow {
@@ -98,6 +105,7 @@ pub(in crate::store) fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
         size: row.get(11)?,
         directory: FileId(row.get(12)?),
         purpose: word(row, 13)?,
+        group: row.get(14)?,
     })
 }
 
@@ -109,6 +117,7 @@ fn session(row: &Row<'_>) -> StoreResult<SessionRow> {
         kind: row.get(3)?,
         owners: document(row, 4)?,
         started: Timestamp(row.get(5)?),
+        groups: document(row, 6)?,
     })
 }
 
@@ -162,17 +171,23 @@ impl Store {
         self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit,), request)
     }
 
-    /// For every queued recall the copy to read. Volumes that may be read come first.
+    /// The copies of every queued recall. Those on volumes that may be read come first.
     pub(crate) fn recall_targets(&self) -> StoreResult<Vec<TargetRow>> {
         let sql = format!(
-            "SELECT q.id, c.vid, c.fseq, c.block, c.member_offset FROM request q JOIN copy c ON c.id = (
-                 SELECT o.id FROM copy o JOIN volume v ON v.vid = o.vid WHERE o.file = q.file
-                 ORDER BY {READ_LAST}, o.id LIMIT 1)
-             WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id"
+            "SELECT q.id, c.vid, c.fseq, c.block, c.member_offset, v.library, {READ_LAST}
+             FROM request q JOIN copy c ON c.file = q.file JOIN volume v ON v.vid = c.vid
+             WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id, {READ_LAST}, c.id"
         );
         self.all(&sql, (), |row| {
-            let (request, vid) = (RequestId(row.get(0)?), vid(row, 1)?);
-            Ok(TargetRow { request, vid, fseq: row.get(2)?, block: row.get(3)?, offset: row.get(4)? })
+            Ok(TargetRow {
+                request: RequestId(row.get(0)?),
+                vid: vid(row, 1)?,
+                fseq: row.get(2)?,
+                block: row.get(3)?,
+                offset: row.get(4)?,
+                library: row.get(5)?,
+                rank: row.get(6)?,
+            })
         })
     }
 
@@ -214,13 +229,6 @@ impl Store {
         self.run("UPDATE request SET purpose = ?2 WHERE id = ?1", (id.0, purpose.as_word()))
     }
 
-    /// For every queued archive of a file that has copies already: where one is.
-    pub(crate) fn copies_of_archives(&self) -> StoreResult<Vec<(RequestId, Vid)>> {
-        let sql = "SELECT q.id, c.vid FROM request q JOIN copy c ON c.file = q.file
-             WHERE q.kind = 'archive' AND q.state = 'queued' ORDER BY q.id, c.id";
-        self.all(sql, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?)))
-    }
-
     /// Somebody else goes on with a request.
     pub(crate) fn set_request_owner(&self, id: RequestId, owner: &str) -> StoreResult<()> {
         self.run("UPDATE request SET owner = ?2 WHERE id = ?1", (id.0, owner))
@@ -246,19 +254,33 @@ impl Store {
     pub(crate) fn insert_session(&self, new: &SessionRow) -> StoreResult<SessionId> {
         let id = self.next_id(Sequence::Session)?;
         self.run(
-            "INSERT INTO tape_session (id, drive, vid, kind, owners, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            (id, &new.drive, new.vid.as_str(), &new.kind, json(&new.owners), new.started.0),
+            "INSERT INTO tape_session (id, drive, vid, kind, owners, started, file_groups)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            (
+                id,
+                &new.drive,
+                new.vid.as_str(),
+                &new.kind,
+                json(&new.owners),
+                new.started.0,
+                json(&new.groups),
+            ),
         )?;
         Ok(SessionId(id))
     }
 
     pub(crate) fn session(&self, id: SessionId) -> StoreResult<Option<SessionRow>> {
-        const SQL: &str = "SELECT id, drive, vid, kind, owners, started FROM tape_session WHERE id = ?1";
+        const SQL: &str =
+            "SELECT id, drive, vid, kind, owners, started, file_groups FROM tape_session WHERE id = ?1";
         self.maybe(SQL, (id.0,), session)
     }
 
     pub(crate) fn sessions(&self) -> StoreResult<Vec<SessionRow>> {
-        self.all("SELECT id, drive, vid, kind, owners, started FROM tape_session ORDER BY id", (), session)
+        self.all(
+            "SELECT id, drive, vid, kind, owners, started, file_groups FROM tape_session ORDER BY id",
+            (),
+            session,
+        )
     }
 
     pub(crate) fn delete_session(&self, id: SessionId) -> StoreResult<()> {

@@ -325,6 +325,7 @@ fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
             generation: 0,
             replicas: Vec::new(),
             is_archived: false,
+            lacks_copies: false,
             project: String::new(),
             label: FileId(0),
             source_modified: None,

@@ -45,6 +45,8 @@ pub(crate) struct VolumeRow {
     pub(crate) verified: Timestamp,
     /// The next file of a verification that is ordered or under way; 0: there is none.
     pub(crate) verify_next: u32,
+    /// Its tape pool; empty: none.
+    pub(crate) pool: String,
 }
 
 /// A tape copy in the catalogue.
@@ -75,6 +77,7 @@ fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
         expected_in: row.get(13)?,
         verified: Timestamp(row.get::<i64>(14)?.max(row.get(15)?)),
         verify_next: row.get(16)?,
+        pool: row.get(17)?,
     })
 }
 
@@ -102,7 +105,8 @@ const VOLUME: &str =
     "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
     v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
     (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full, v.expected_in,
-    coalesce(v.verified, 0), (SELECT coalesce(max(c.created), 0) FROM copy c WHERE c.vid = v.vid), v.verify_next
+    coalesce(v.verified, 0), (SELECT coalesce(max(c.created), 0) FROM copy c WHERE c.vid = v.vid), v.verify_next,
+    v.pool
     FROM volume v";
 
 /// States in which a volume is not read: what lies only there may not leave the disks.
@@ -261,6 +265,7 @@ impl Store {
     /// Forgets the copies of a file; their bytes on the volumes are dead.
     pub(crate) fn delete_copies(&self, file: FileId) -> StoreResult<()> {
         self.set_archived(file, false)?;
+        self.set_lacks_copies(file, false)?;
         self.forget_damage(file)?;
         self.run("DELETE FROM copy WHERE file = ?1", (file.0,))
     }

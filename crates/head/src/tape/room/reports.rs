@@ -5,7 +5,7 @@ use crate::{
     Apply, Context, Core, Topic, batch,
     pool::{came_online, mend, retire, source},
     store::{Charge, CopyRow, Payer, Purpose, Replica, ReplicaState, RequestRow},
-    tape::{StageEnd, repack, stage_ended},
+    tape::{StageEnd, classes, repack, stage_ended},
 };
 use base::{Cause, ErrorKind, Failure, Millis, Result, Vid, limits::TAPE_ATTEMPTS_MAX};
 use tracing::warn;
@@ -94,9 +94,18 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
         return Ok(core.store.set_request_waiting(&row)?);
     }
     core.store.insert_copy(copy, context.now)?;
-    core.store.delete_request(request.id)?;
+    let is_done = classes::is_done(core, copy.file)?;
+    if is_done {
+        core.store.delete_request(request.id)?;
+    } else {
+        // The next copy goes to another volume.
+        let (state, not_before, reason) = (RequestState::Queued, context.now, None);
+        core.store.set_request_waiting(&RequestRow { state, not_before, reason, ..request.clone() })?;
+    }
     if request.purpose == Purpose::User {
-        core.live.waits.archived(context.now - request.created);
+        if is_done {
+            core.live.waits.archived(context.now - request.created);
+        }
         let charge = Charge { tape_written: copy.size, ..Charge::default() };
         core.store.charge(
             node.as_ref()
@@ -104,8 +113,11 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
             &charge,
         )?;
     }
-    repack::copied(core, request, copy, context.now)?;
     core.touch(Topic::Files);
+    if !is_done {
+        return Ok(());
+    }
+    repack::copied(core, request, copy, context.now)?;
     mend(core, copy.file, context.now)?;
     batch::file_archived(core, context, copy.file)
 }

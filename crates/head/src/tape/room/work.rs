@@ -4,9 +4,11 @@ use super::end::close;
 use super::library::require_drive;
 use super::{BACK_OFF, request_and_node, say_failed, volume_of};
 use crate::tape::{
-    adding, end_needless_recall,
+    adding,
+    archiving::never_fit,
+    classes, end_needless_recall,
     operator::ask_for_missing,
-    plan::{Plan, PlannedWork, is_to_unload, look_again_in, never_fit, next_session, space_again},
+    plan::{Plan, PlannedWork, is_to_unload, look_again_in, next_session, space_again},
     repack, verify, view,
 };
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
     store::{CopyRow, Node, Purpose, Replica, ReplicaState, RequestRow, SessionRow},
 };
 use base::{Failure, Millis, RequestId, Result, SessionId, limits::TAPE_SURVEY_BYTES};
+use std::collections::BTreeSet;
 use tracing::{info, warn};
 use wire::{
     auth::capability::Access,
@@ -47,6 +50,7 @@ impl Apply for NextTapeSession {
             }
         }
         repack::go_on(core, context)?;
+        classes::go_on(core, context)?;
         let view = view(core, context.now)?;
         ask_for_missing(core, &view, context.now)?;
         for (request, failure) in never_fit(&view) {
@@ -92,6 +96,7 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     // They are for everybody, and nobody pays for them.
     let is_for_all = matches!(plan.work, PlannedWork::Survey | PlannedWork::Verify);
     let owners = if is_for_all { Vec::new() } else { owners(core, &requests)? };
+    let groups = groups(core, &requests)?;
     let mut row = SessionRow {
         id: SessionId(0),
         drive: drive.to_owned(),
@@ -99,6 +104,7 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         kind: kind.to_owned(),
         owners,
         started: context.now,
+        groups,
     };
     row.id = core.store.insert_session(&row)?;
     core.live.drives.entry(row.drive.clone()).or_default().order(&row.vid);
@@ -150,6 +156,18 @@ pub(super) fn owners(core: &Core, requests: &[RequestId]) -> Result<Vec<String>>
         owners.extend(first.into_iter().map(|row| row.owner));
     }
     Ok(owners)
+}
+
+/// Groups of the files for which somebody waits.
+fn groups(core: &Core, requests: &[RequestId]) -> Result<Vec<String>> {
+    let mut groups = BTreeSet::new();
+    if !core.store.drive_quotas()?.is_empty() {
+        for request in requests {
+            let row = core.store.request(*request)?.filter(|row| row.purpose == Purpose::User);
+            groups.extend(row.map(|row| row.group));
+        }
+    }
+    Ok(groups.into_iter().collect())
 }
 
 /// The files of one tape file: a bundle, if there are several.

@@ -213,6 +213,9 @@ pub struct VolumeInfo {
     pub vid: Vid,
     /// Its library.
     pub library: String,
+    /// Its tape pool; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pool: String,
     /// The state.
     pub state: VolumeState,
     /// Why, if an operator must check it.

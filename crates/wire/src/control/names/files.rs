@@ -3,7 +3,7 @@
 mod kind;
 mod tape;
 
-use crate::control::{Coding, LayoutRule, LiveLayout};
+use crate::control::{Coding, CopyRoute, LayoutRule, LiveLayout};
 use base::{Checksums, FileId, FilePath, Millis, NanoTime, Timestamp, Vid};
 pub use kind::{NodeKind, TYPE_BITS};
 use serde::{Deserialize, Serialize};
@@ -163,6 +163,9 @@ pub struct FileInfo {
     pub pieces: Vec<PieceInfo>,
     /// Tape copies.
     pub copies: Vec<CopyInfo>,
+    /// Where tape copies that its storage class wants are still to go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_copies: Vec<CopyRoute>,
     /// Who pins it: `job 7`, `user alice`; or who reserved room for it.
     pub pins: Vec<String>,
     /// The state of its tape requests, and why they wait.

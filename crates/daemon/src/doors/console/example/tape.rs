@@ -72,6 +72,7 @@ pub(super) fn volume(number: u32) -> VolumeInfo {
     VolumeInfo {
         vid: vid(number),
         library: "lib0".into(),
+        pool: String::new(),
         state,
         reason: (number == 5).then(|| "label says BP0015; refusing to read".into()),
         files: used / 3,

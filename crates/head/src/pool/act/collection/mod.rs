@@ -201,7 +201,7 @@ fn collectable(core: &Core, snapshot: &Snapshot, file: FileId) -> Result<Option<
     let view = FileView {
         // Also what the tape room is about to read or to bring.
         is_pinned: !core.store.pins(file, snapshot.now)?.is_empty() || core.store.is_requested(file)?,
-        tape_copies: core.store.good_copies(file)?,
+        tape_copies: if node.is_safe_on_tape() { core.store.good_copies(file)? } else { 0 },
         ..file_view(core, snapshot, &node)
     };
     Ok(Some((view, node)))

@@ -48,6 +48,7 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0035.sql"),
     include_str!("../../migrations/postgres/0036.sql"),
     include_str!("../../migrations/postgres/0037.sql"),
+    include_str!("../../migrations/postgres/0038.sql"),
 ];
 
 impl Postgres {

@@ -40,4 +40,5 @@ pub(in crate::store::engine) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0037.sql"),
     include_str!("../../migrations/0038.sql"),
     include_str!("../../migrations/0039.sql"),
+    include_str!("../../migrations/0040.sql"),
 ];

@@ -38,6 +38,7 @@ impl Store {
             generation: 0,
             replicas: Vec::new(),
             is_archived: false,
+            lacks_copies: false,
             project: String::new(),
             label: FileId(0),
             source_modified: None,

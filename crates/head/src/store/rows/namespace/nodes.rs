@@ -32,6 +32,8 @@ pub(crate) struct Node {
     pub(crate) replicas: Vec<Replica>,
     /// Has a copy on tape.
     pub(crate) is_archived: bool,
+    /// It has fewer copies on tape than its storage class says, so it is not safe there.
+    pub(crate) lacks_copies: bool,
     /// To which it is counted; empty: none. What is made in a directory belongs to its project.
     pub(crate) project: String,
     /// The number of the file that labels on tape and coded cells name, if that is another one; see [`Node::label`].
@@ -134,12 +136,19 @@ impl Node {
         self.generation == 0 && self.is_archived
     }
 
+    /// Whether all copies are on tape that its storage class wants.
+    pub(crate) fn is_safe_on_tape(&self) -> bool {
+        self.is_archived && !self.lacks_copies
+    }
+
     /// Where the bytes are; derived, never stored.
     pub(crate) fn state(&self) -> FileState {
         if self.is_live() {
             return FileState::Live;
         }
-        file_state(self.checksums.is_some(), self.is_online(), self.is_archived)
+        let is_online = self.is_online();
+        // What is nowhere else is read from whatever copy there is.
+        file_state(self.checksums.is_some(), is_online, self.is_archived && !(is_online && self.lacks_copies))
     }
 
     /// Whether both have the same row of the namespace.
@@ -189,7 +198,8 @@ macro_rules! node_columns {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
          (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
          n.generation, n.label, n.source_modified, n.live,
-         n.hard_link, n.further_links, n.accessed, n.changed, n.modified_nanos"
+         n.hard_link, n.further_links, n.accessed, n.changed, n.modified_nanos,
+         (SELECT 1 FROM missing_copy m WHERE m.file = n.id LIMIT 1) IS NOT NULL"
     };
 }
 
@@ -223,6 +233,7 @@ pub(in crate::store) fn node(row: &Row<'_>) -> StoreResult<Node> {
         live: ObjectId(row.get(16)?),
         hard_link: FileId(row.get(17)?),
         posix: posix(row, 18)?,
+        lacks_copies: row.get(22)?,
     })
 }
 

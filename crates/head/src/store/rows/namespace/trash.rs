@@ -83,10 +83,13 @@ impl Store {
         self.change_node(node.id, |node| {
             node.replicas.retain(|old| !goes(old.object, old.state));
             node.is_archived = false;
+            node.lacks_copies = false;
         })?;
         let (parent, label) = (TRASH, node.label());
         let live = ObjectId(0);
-        self.insert_whole(Node { id, parent, name, replicas, label, live, ..node.clone() })?;
+        let lacks_copies = false;
+        self.insert_whole(Node { id, parent, name, replicas, lacks_copies, label, live, ..node.clone() })?;
+        self.run("DELETE FROM missing_copy WHERE file = ?1", (node.id.0,))?;
         self.run("UPDATE copy SET file = ?2 WHERE file = ?1", (node.id.0, id.0))?;
         self.put_trash(&TrashRow { file: id, ..row })?;
         Ok(id)

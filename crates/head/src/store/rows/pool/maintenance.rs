@@ -31,7 +31,7 @@ pub(crate) struct Candidate {
     pub(crate) file: FileId,
     pub(crate) size: u64,
     pub(crate) created: Timestamp,
-    /// Its file has a copy on a volume that nobody suspects, and nobody has pinned it.
+    /// Its file has a copy on a volume that nobody suspects and lacks none, and nobody has pinned it.
     pub(crate) may_go: bool,
 }
 
@@ -39,6 +39,7 @@ fn candidates() -> String {
     format!(
         "SELECT r.used, r.object, r.file, r.size, r.created,
      (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid WHERE c.file = r.file AND v.state NOT IN {UNREADABLE} LIMIT 1) IS NOT NULL
+     AND (SELECT 1 FROM missing_copy m WHERE m.file = r.file LIMIT 1) IS NULL
      AND (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?5) LIMIT 1) IS NULL
      FROM replica r WHERE r.partition = ?1 AND r.state = 'online' AND (r.used, r.object) > (?2, ?3)
      AND r.used <= ?4 ORDER BY r.used, r.object LIMIT ?6"

@@ -371,6 +371,7 @@ impl Store {
             "SELECT {COLUMNS} FROM replica r WHERE partition = ?1 AND state = 'online' AND (used, object) > (?4, ?5)
              AND EXISTS (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid
                          WHERE c.file = r.file AND v.state NOT IN {UNREADABLE})
+             AND NOT EXISTS (SELECT 1 FROM missing_copy m WHERE m.file = r.file)
              AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?2))
              ORDER BY used, object LIMIT ?3"
         );

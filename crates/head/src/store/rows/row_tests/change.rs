@@ -75,6 +75,7 @@ pub(super) fn change(store: &Store, Change { what, a, b }: Change) {
             // A volume's file that is there: as the database refuses it. The head does not go on then.
             if store.all("SELECT 1 FROM copy WHERE fseq = ?1", (fseq,), |_| Ok(())).unwrap().is_empty() {
                 store.insert_copy(&copy, NOW).unwrap();
+                store.set_lacks_copies(target.id, b % 3 == 0).unwrap();
             }
         }
         12 => store.delete_copies(target.id).unwrap(),

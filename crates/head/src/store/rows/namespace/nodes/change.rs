@@ -72,6 +72,7 @@ impl Store {
             generation: 0,
             replicas: Vec::new(),
             is_archived: false,
+            lacks_copies: false,
             project,
             label: FileId(0),
             source_modified: None,
@@ -226,6 +227,7 @@ impl Store {
         self.delete_grants(id)?;
         self.delete_link(id)?;
         self.delete_layout(id)?;
+        self.delete_storage_class(id)?;
         self.delete_attributes(id)
     }
 }
