@@ -89,6 +89,15 @@ test-tape-life: build need-test ## Takes 20,500 files through the whole life of 
 	@scripts/venv test blackbox
 	BP_LIFE_FILES=$${BP_LIFE_FILES:-500,20000} .venv/bin/python -m pytest -q -s tests/test_tape_life.py
 
+.PHONY: test-tape-kills
+test-tape-kills: build need-test ## Kills the tape server 50 times at random under load.
+	@scripts/venv test blackbox
+	BP_KILLS=$${BP_KILLS:-25} .venv/bin/python -m pytest -q -s tests/test_tape_kills.py
+
+.PHONY: test-tape-faults
+test-tape-faults: need ## Runs 1,000 lives of emulated tape devices with faults at any command.
+	BP_TAPE_SEEDS=$${BP_TAPE_SEEDS:-1000..2000} cargo test --release --package tape --lib -- --nocapture no_fault_loses
+
 .PHONY: test-sim
 test-sim: ## Simulates a thousand random lives of a facility, and a year of pools on 200 servers.
 	BP_SIM_SEEDS=1000..2000 BP_YEAR_SEEDS=1000..1500 cargo test --release --package sim -- --nocapture
