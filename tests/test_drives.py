@@ -1,4 +1,4 @@
-"""Quotas of drives: a group has no more of them than its quota."""
+"""Drives: quotas of groups, and drives that are there no more."""
 
 from __future__ import annotations
 
@@ -25,3 +25,16 @@ def test_a_group_without_drives_waits_and_is_told_so(facility: Facility, sample:
     assert facility.read("/file") == sample.read_bytes()
     assert "no group has a quota" in facility.bp("drive", "quota").text
     assert "has no quota" in facility.bp_fails("drive", "quota", "unset", group).text
+
+
+def test_drives_that_are_not_configured_any_more_are_forgotten(facility: Facility) -> None:
+    assert "that runs" in facility.bp_fails("drive", "remove", "lib1.drive1").text
+    facility.bp("drive", "down", "lib1.drive1")
+    assert "that runs" in facility.bp_fails("drive", "remove", "lib1.drive1").text
+    facility.down()
+    for key in ("drives", "volumes"):
+        facility.configure(key, "0")
+    facility.up()
+    facility.bp("drive", "remove", "lib1.drive0", "lib1.drive1")
+    assert facility.status()["drives"] == []
+    assert "there is no drive" in facility.bp_fails("drive", "remove", "lib1.drive1").text

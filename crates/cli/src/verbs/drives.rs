@@ -8,7 +8,8 @@ use crate::{
 };
 use clap::Subcommand;
 use wire::control::{
-    DisableDrive, DriveDevice, DriveInfo, EnableDrive, GetDriveQuotas, GetStatus, RequestKind, SetDriveQuota,
+    DisableDrive, DriveDevice, DriveInfo, EnableDrive, GetDriveQuotas, GetStatus, RemoveDrive, RequestKind,
+    SetDriveQuota,
 };
 
 /// Show tape drives, and take them out of use
@@ -26,6 +27,12 @@ enum Verb {
     List,
     /// Put drives back into use
     Up {
+        /// The drives
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+    },
+    /// Forget drives that no tape server has in its configuration any more
+    Remove {
         /// The drives
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
@@ -73,6 +80,9 @@ enum Quota {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb.unwrap_or(Verb::List) {
         Verb::List => list(context),
+        Verb::Remove { drives } => {
+            context.each(drives, |context, drive| context.done(&RemoveDrive { drive }))
+        }
         Verb::Quota { what } => quota(what.unwrap_or(Quota::List), context),
         Verb::Up { drives } => context.each(drives, |context, drive| context.done(&EnableDrive { drive })),
         Verb::Down { drives, reason } => context

@@ -226,6 +226,9 @@ impl Apply for Rename {
         let row = core.store.name_row(old_parent.id, from.name())?;
         let row = row.ok_or_else(|| Failure::internal(format!("{from} vanished while it was moved")))?;
         core.store.move_node(row.id, parent.id, to.name())?;
+        if old_parent.id != parent.id {
+            tape::moved(core, &node, (&old_parent, &parent))?;
+        }
         core.touch(Topic::Files);
         Ok(Done {})
     }

@@ -14,9 +14,8 @@ use crate::{
 };
 use base::{Cause, Failure, FilePath, Millis, Result, Timestamp, units::counted};
 use wire::control::{
-    Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, EventType, ExplainStage,
-    FileState, PathOutcome, PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState,
-    Stage, VolumeState, Want,
+    Archive, Await, AwaitAny, CancelRequests, Done, ExplainStage, FileState, PathOutcome, PathOutcomes,
+    Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage, VolumeState, Want,
 };
 
 /// Longest pin that a user can ask for.
@@ -310,44 +309,6 @@ fn reason_of(who: &str, state: VolumeState, reason: &str) -> Option<String> {
         // A full volume with a reason is one whose content is in doubt.
         (VolumeState::Full, _) => None,
         (_, reason) => Some(format!("set by {who}: {reason}")),
-    }
-}
-
-impl Apply for EnableDrive {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        context.who.require_operator("change drives")?;
-        if !core.store.set_drive_trouble(&self.drive, None, false)? {
-            return Err(Failure::not_found(format!("there is no drive {}", self.drive))
-                .hint("`bp drives` lists them"));
-        }
-        let what = format!("drive {} was put back into use by {}", self.drive, context.who.name);
-        core.say(context.now, EventType::DriveEnabled, &self.drive, what);
-        core.touch(Topic::Tape);
-        Ok(Done {})
-    }
-}
-
-impl Apply for DisableDrive {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        context.who.require_operator("change drives")?;
-        require_reason(&self.reason)?;
-        let who = &context.who.name;
-        let trouble = match self.reason.trim() {
-            "" => format!("disabled by {who}"),
-            reason => format!("disabled by {who}: {reason}"),
-        };
-        if !core.store.set_drive_trouble(&self.drive, Some(&trouble), true)? {
-            return Err(Failure::not_found(format!("there is no drive {}", self.drive))
-                .hint("`bp drives` lists them"));
-        }
-        core.say(
-            context.now,
-            EventType::DriveDisabled,
-            &self.drive,
-            format!("drive {} was {trouble}", self.drive),
-        );
-        core.touch(Topic::Tape);
-        Ok(Done {})
     }
 }
 

@@ -127,6 +127,24 @@ pub(super) fn check_all(core: &mut Core) -> Result<()> {
     Ok(())
 }
 
+/// A file or directory is in another directory now, where another class may count.
+pub(crate) fn moved(core: &mut Core, node: &Node, (from, to): (&Node, &Node)) -> Result<()> {
+    if core.store.storage_classes()?.is_empty() {
+        return Ok(());
+    }
+    let class = |directory: &Node| Ok::<_, Failure>(class_of(core, directory)?.map(|(_, from)| from));
+    if class(from)? == class(to)? {
+        return Ok(());
+    }
+    if node.is_directory() {
+        return check_all(core);
+    }
+    if note(core, node.id)? {
+        repair(core, node.id)?;
+    }
+    Ok(())
+}
+
 impl Apply for GetStorageClass {
     fn apply(self, core: &mut Core, context: &Context) -> Result<StorageClassInfo> {
         let node = resolve(core, &context.who, &self.path)?;
@@ -174,7 +192,7 @@ impl Apply for GetMissingCopies {
 }
 
 /// Goes on with the comparison of files with their classes; called when a drive asks for work.
-pub(super) fn go_on(core: &mut Core, context: &Context) -> Result<()> {
+pub(super) fn go_on(core: &mut Core) -> Result<()> {
     let Some(from) = core.store.copy_check()? else { return Ok(()) };
     let room = repack::requests_possible(core)?.min(CHECKED_MAX);
     if room == 0 {
@@ -183,7 +201,7 @@ pub(super) fn go_on(core: &mut Core, context: &Context) -> Result<()> {
     let files = core.store.files_with_copies(from, room)?;
     for file in &files {
         if note(core, *file)? {
-            repair(core, context, *file)?;
+            repair(core, *file)?;
         }
     }
     let next = files.last().filter(|_| files.len() == room).map(|last| FileId(last.0 + 1));
@@ -197,15 +215,16 @@ pub(super) fn go_on(core: &mut Core, context: &Context) -> Result<()> {
 }
 
 /// Requests what a file lacks, unless that is done already.
-fn repair(core: &mut Core, context: &Context, file: FileId) -> Result<()> {
+fn repair(core: &mut Core, file: FileId) -> Result<()> {
     let Some(node) = core.store.node(file)? else { return Ok(()) };
     if !core.store.requests_of_file(file)?.is_empty() {
         return Ok(());
     }
-    let is_on_disk = pool::source(core, &node, 0, context.now)?.is_some();
+    let now = core.store.time();
+    let is_on_disk = pool::source(core, &node, 0, now)?.is_some();
     let kind = if is_on_disk { RequestKind::Archive } else { RequestKind::Recall };
     let owner = core.facility().owner.clone();
-    let id = core.store.put_request(kind, file, &owner, context.now)?;
+    let id = core.store.put_request(kind, file, &owner, now)?;
     core.store.set_request_purpose(id, Purpose::Repack)?;
     core.touch(Topic::Tape);
     Ok(())

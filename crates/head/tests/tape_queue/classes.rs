@@ -4,8 +4,8 @@ use super::support::*;
 use base::{ErrorKind, Millis};
 use sim::{Mishap, World};
 use wire::control::{
-    Await, CopyRoute, FileState, GetMissingCopies, GetStorageClass, MissingCopies, Mkdir, RepackVolume,
-    SetStorageClass, SetVolumePool, SetVolumeState, StorageClass, VolumeState, Want,
+    Await, CopyRoute, FileState, GetMissingCopies, GetStorageClass, MissingCopies, Mkdir, Rename,
+    RepackVolume, SetStorageClass, SetVolumePool, SetVolumeState, StorageClass, VolumeState, Want,
 };
 
 fn routes(texts: &[&str]) -> Vec<CopyRoute> {
@@ -118,6 +118,22 @@ fn what_a_class_wants_of_files_that_are_on_tape_is_written_when_drives_are_idle(
     let told = missing(&mut world);
     assert_eq!((told.files_len, told.is_checking), (0, false));
     world.check();
+}
+
+#[test]
+fn what_is_moved_below_a_class_gets_its_copies() {
+    let mut world = two_pools();
+    mkdir(&mut world, "/dir");
+    put_nearline(&mut world, "/f", 100);
+    put_archived(&mut world, "/dir/g", 100);
+    for (from, to) in [("/f", "/raw/f"), ("/dir", "/raw/dir")] {
+        let (from, to) = (path(from), path(to));
+        world.user(Rename { from, to, is_new: true, parents: false }).unwrap();
+    }
+    run_drives(&mut world);
+    for name in ["/raw/f", "/raw/dir/g"] {
+        assert_eq!(vids(&mut world, name), ["SIM001", "SIM002"], "{name}");
+    }
 }
 
 #[test]

@@ -165,6 +165,7 @@ macro_rules! for_each_call {
             SetVolumeState => Done, "set_volume_state", People, Head, Changes, ["vid", "state"];
             RetryRequest => Done, "retry_request", People, Head, Changes, ["request"];
             AnswerOperatorRequest => Done, "answer_operator_request", People, Head, Changes, ["id", "answer", "message"];
+            RemoveDrive => Done, "remove_drive", People, Head, Changes, ["drive"];
             EnableDrive => Done, "enable_drive", People, Head, Changes, ["drive"];
             DisableDrive => Done, "disable_drive", People, Head, Changes, ["drive"];
             SurveyVolumes => SurveyOrdered, "survey_volumes", People, Head, Changes, ["vids"];

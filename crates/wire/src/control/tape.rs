@@ -188,6 +188,13 @@ pub struct EnableDrive {
     pub drive: String,
 }
 
+/// Forgets a drive that no tape server brings any more.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveDrive {
+    /// The drive.
+    pub drive: String,
+}
+
 /// Orders surveys of volumes: files beyond the end that the catalogue knows are read and added to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SurveyVolumes {

@@ -84,12 +84,18 @@ pub(in crate::tape) fn require_drive(core: &Core, context: &Context, name: &str)
 /// A host was removed: what it was doing is to be done by others.
 pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
     for drive in core.store.drives()?.into_iter().filter(|drive| drive.host == host) {
-        for session in core.store.sessions()?.into_iter().filter(|session| session.drive == drive.name) {
-            close(core, context, &session, &format!("host {host} was removed"), Millis(0))?;
-        }
-        core.store.delete_drive(&drive.name)?;
-        core.live.drives.remove(&drive.name);
+        forget(core, context, &drive.name, &format!("host {host} was removed"))?;
     }
     core.touch(Topic::Tape);
+    Ok(())
+}
+
+/// Forgets a drive. Requests of a session that it did not end are done by others.
+pub(in crate::tape) fn forget(core: &mut Core, context: &Context, drive: &str, why: &str) -> Result<()> {
+    for session in core.store.sessions()?.into_iter().filter(|session| session.drive == drive) {
+        close(core, context, &session, why, Millis(0))?;
+    }
+    core.store.delete_drive(drive)?;
+    core.live.drives.remove(drive);
     Ok(())
 }

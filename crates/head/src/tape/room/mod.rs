@@ -11,7 +11,7 @@ use crate::{
 };
 use base::{Failure, Millis, RequestId, Result, SessionId, Timestamp, Vid};
 pub(crate) use library::host_removed;
-pub(super) use library::require_drive;
+pub(super) use library::{forget, require_drive};
 pub(super) use reports::fail_recall;
 pub(super) use reports::free_object;
 use std::sync::Arc;
