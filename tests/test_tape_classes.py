@@ -48,6 +48,10 @@ def test_a_class_gives_files_a_copy_in_each_library_and_one_is_enough_to_read(
     assert "missing   tape copy: library=lib1" in facility.bp("stat", "/raw/g").out
     assert "lacks tape copies" in facility.bp_fails("evict", "/raw/g").text
     assert "library=lib1" in facility.bp("class", "missing").out
+    assert "copy 2 of 2: " in facility.bp("why", "/raw/g").out
+    facility.bp("cancel", "/raw/g")
+    assert "it lacks tape copies (library=lib1)" in facility.bp("why", "/raw/g").out
+    facility.bp("archive", "/raw/g")
     facility.bp("drive", "up", "lib1.drive0")
     facility.bp("wait", "--archived", "/raw/g")
     assert volumes_of(facility, "/raw/g") == ["BP0001", "XA0001"]
@@ -64,7 +68,7 @@ def test_a_class_that_comes_later_and_a_volume_that_breaks(facility: Facility, t
     first = volumes_of(facility, "/raw/f")
     assert not set(first) & {"XA0001", "XA0002"}, "volumes of a pool are for those who name it"
     facility.bp("class", "set", "/raw", "--copy", "any", "--copy", "pool=second")
-    facility.wait_until("a second copy is there", lambda: volumes_of(facility, "/raw/f") == [*first, "XA0001"])
+    facility.wait_until("a second copy is there", lambda: volumes_of(facility, "/raw/f") == sorted([*first, "XA0001"]))
     facility.wait_until("it leaves the disk again", lambda: facility.state("/raw/f") == "nearline")
     facility.bp("volume", "set", "broken", "XA0001")
     facility.wait_until("it is made again", lambda: "XA0002" in volumes_of(facility, "/raw/f"))

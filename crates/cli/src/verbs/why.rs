@@ -127,6 +127,12 @@ fn of_file(info: &FileInfo) -> String {
             hosts()
         ),
         Some(FileState::Lost) => format!("{path} is lost: it has no disk replica and no tape copy"),
+        _ if !info.missing_copies.is_empty() => {
+            let missing = info.missing_copies.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            format!(
+                "{path} is on disk; it lacks tape copies ({missing}), and `bp archive {path}` asks for them"
+            )
+        }
         _ => format!("{path} is on disk and can be read"),
     }
 }

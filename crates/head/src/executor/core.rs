@@ -108,6 +108,8 @@ pub(crate) struct Live {
     pub(crate) loads_awaited: BTreeMap<Vid, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.
     pub(crate) surveys_due: BTreeMap<Vid, Timestamp>,
+    /// When files are looked for next that lack tape copies and have no request.
+    pub(crate) copy_repairs_due: Timestamp,
     /// Objects that disk servers are adopting, by partition.
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Objects that disk servers have begun to write for users, by partition.

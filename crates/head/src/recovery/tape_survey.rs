@@ -236,6 +236,7 @@ fn take_in(
     }
     let FoundFile { file, fseq, block, size, member, .. } = *found;
     core.store.insert_copy(&CopyRow { file, vid: vid.clone(), fseq, block, size, member }, found.created)?;
+    crate::tape::note_missing_copies(core, file)?;
     archived(core, context, found)?;
     Ok(meaning)
 }

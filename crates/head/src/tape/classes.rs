@@ -5,7 +5,8 @@
 //!
 //! **Idea.** A file that lacks copies is noted as such ([`crate::store::Node::lacks_copies`]): it is not safe on tape and stays on
 //! disk. When something happens that may make copies missing, all files with copies are compared with their classes, a few each
-//! time that a drive asks for work. What they lack is requested as a repack requests it, when nobody else wants a drive.
+//! time that a drive asks for work. What a file lacks and nobody has requested is requested as a repack requests it, when nobody
+//! else wants a drive.
 
 use super::{repack, routes};
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     pool,
     store::{Node, Purpose},
 };
-use base::{Failure, FileId, FilePath, Result, Vid};
+use base::{Failure, FileId, FilePath, Millis, Result, Timestamp, Vid};
 use std::{collections::BTreeSet, sync::Arc};
 use tracing::info;
 use wire::control::{
@@ -26,6 +27,11 @@ use wire::control::{
 const CLASSES_MAX: usize = 10_000;
 /// Files that are compared with their classes each time.
 const CHECKED_MAX: usize = 500;
+/// Files that lack copies and are worked at without anybody waiting for them. They are counted apart from those of repacks: copies
+/// that wait for a volume of their pool must not keep these.
+const REPAIRS_MAX: usize = 500;
+/// How often files are looked for that lack copies and have no request: one that was cancelled, or whose disk went.
+const REPAIR_INTERVAL: Millis = Millis::from_seconds(60);
 
 /// The class that counts for a node, and the directory that has it.
 pub(super) fn class_of(core: &Core, node: &Node) -> Result<Option<(Arc<StorageClass>, FileId)>> {
@@ -48,7 +54,7 @@ pub(crate) fn missing_copies(core: &Core, node: &Node) -> Result<Vec<CopyRoute>>
 }
 
 /// Notes whether a file lacks copies. Yields whether it does.
-pub(super) fn note(core: &mut Core, file: FileId) -> Result<bool> {
+pub(crate) fn note(core: &mut Core, file: FileId) -> Result<bool> {
     let Some(node) = core.store.node(file)? else { return Ok(false) };
     let lacks = !missing_copies(core, &node)?.is_empty();
     core.store.set_lacks_copies(file, lacks)?;
@@ -139,10 +145,7 @@ pub(crate) fn moved(core: &mut Core, node: &Node, (from, to): (&Node, &Node)) ->
     if node.is_directory() {
         return check_all(core);
     }
-    if note(core, node.id)? {
-        repair(core, node.id)?;
-    }
-    Ok(())
+    note(core, node.id).map(drop)
 }
 
 impl Apply for GetStorageClass {
@@ -191,36 +194,34 @@ impl Apply for GetMissingCopies {
     }
 }
 
-/// Goes on with the comparison of files with their classes; called when a drive asks for work.
-pub(super) fn go_on(core: &mut Core) -> Result<()> {
-    let Some(from) = core.store.copy_check()? else { return Ok(()) };
-    let room = repack::requests_possible(core)?.min(CHECKED_MAX);
-    if room == 0 {
+/// Goes on with the comparison of files with their classes and with repairs; called when a drive asks for work.
+pub(super) fn go_on(core: &mut Core, now: Timestamp) -> Result<()> {
+    if let Some(from) = core.store.copy_check()? {
+        let files = core.store.files_with_copies(from, CHECKED_MAX)?;
+        for file in &files {
+            note(core, *file)?;
+        }
+        let next = files.last().filter(|_| files.len() == CHECKED_MAX).map(|last| FileId(last.0 + 1));
+        core.store.set_copy_check(next)?;
+        if next.is_some() {
+            core.look_again_in(Millis(1));
+            return Ok(());
+        }
+        info!(missing = core.store.missing_copies_len()?, "tape copies compared with storage classes");
+    } else if now < core.live.copy_repairs_due {
         return Ok(());
     }
-    let files = core.store.files_with_copies(from, room)?;
-    for file in &files {
-        if note(core, *file)? {
-            repair(core, *file)?;
-        }
-    }
-    let next = files.last().filter(|_| files.len() == room).map(|last| FileId(last.0 + 1));
-    core.store.set_copy_check(next)?;
-    if next.is_some() {
-        core.look_again_in(base::Millis(1));
-    } else {
-        info!(missing = core.store.missing_copies_len()?, "tape copies compared with storage classes");
+    core.live.copy_repairs_due = now + REPAIR_INTERVAL;
+    let under_way = core.store.copy_repairs_under_way()? as usize;
+    for file in core.store.missing_without_request(REPAIRS_MAX.saturating_sub(under_way))? {
+        repair(core, file, now)?;
     }
     Ok(())
 }
 
-/// Requests what a file lacks, unless that is done already.
-fn repair(core: &mut Core, file: FileId) -> Result<()> {
+/// Requests what a file lacks.
+fn repair(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> {
     let Some(node) = core.store.node(file)? else { return Ok(()) };
-    if !core.store.requests_of_file(file)?.is_empty() {
-        return Ok(());
-    }
-    let now = core.store.time();
     let is_on_disk = pool::source(core, &node, 0, now)?.is_some();
     let kind = if is_on_disk { RequestKind::Archive } else { RequestKind::Recall };
     let owner = core.facility().owner.clone();

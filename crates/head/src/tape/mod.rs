@@ -29,7 +29,7 @@ mod verify;
 pub(crate) use crate::recovery::tape_survey::is_doubtful;
 pub use bundles::Bundling;
 pub(crate) use calls::pin_of;
-pub(crate) use classes::{missing_copies, moved};
+pub(crate) use classes::{missing_copies, moved, note as note_missing_copies};
 pub(crate) use explain::{Explainer, Pace};
 pub(crate) use operator::OPERATOR_REQUESTS_MAX;
 pub(crate) use plan::View;

@@ -142,8 +142,8 @@ pub(super) fn leaving(core: &Core) -> Result<Vec<Vid>> {
     Ok(repacks.filter(|repack| repack.finished.is_none()).map(|repack| repack.vid).collect())
 }
 
-/// How many requests that nobody waits for may be made now.
-pub(super) fn requests_possible(core: &Core) -> Result<usize> {
+/// How many requests repacks may make now.
+fn requests_possible(core: &Core) -> Result<usize> {
     let under_way = core.store.repacks_under_way()? as usize;
     Ok(if under_way > FILES_MAX / 2 { 0 } else { FILES_MAX - under_way })
 }

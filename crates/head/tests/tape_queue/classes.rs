@@ -4,8 +4,8 @@ use super::support::*;
 use base::{ErrorKind, Millis};
 use sim::{Mishap, World};
 use wire::control::{
-    Await, CopyRoute, FileState, GetMissingCopies, GetStorageClass, MissingCopies, Mkdir, Rename,
-    RepackVolume, SetStorageClass, SetVolumePool, SetVolumeState, StorageClass, VolumeState, Want,
+    Await, CancelRequests, CopyRoute, FileState, GetMissingCopies, GetStorageClass, MissingCopies, Mkdir,
+    Rename, RepackVolume, SetStorageClass, SetVolumePool, SetVolumeState, StorageClass, VolumeState, Want,
 };
 
 fn routes(texts: &[&str]) -> Vec<CopyRoute> {
@@ -173,6 +173,29 @@ fn a_copy_for_which_there_is_no_volume_is_waited_for_and_the_file_stays_on_disk(
     assert!(why.starts_with("copy 2 of 2: no volume in pool=second has free space for"), "{why}");
     set_pool(&mut world, "SIM003", "second");
     run_drives(&mut world);
+    assert_eq!(state(&mut world, "/raw/f"), FileState::Both);
+    world.check();
+}
+
+#[test]
+fn a_copy_that_waits_for_a_volume_keeps_no_repack_and_a_cancelled_one_is_asked_for_again() {
+    let mut world = two_pools();
+    set(&mut world, "SIM002", VolumeState::Disabled);
+    put(&mut world, "/raw/f", 100);
+    ask_archive(&mut world, "/raw/f").unwrap();
+    run_drives(&mut world);
+    world.user(CancelRequests { requests: Vec::new(), paths: vec![path("/raw/f")] }).unwrap();
+    assert_eq!(requests(&mut world), []);
+    assert_eq!(missing(&mut world).files[0].waits, None);
+    run_drives(&mut world);
+    assert_eq!(requests(&mut world).len(), 1);
+    put_archived(&mut world, "/plain", 100);
+    world.user(RepackVolume { vid: "SIM001".parse().unwrap(), reclaims: false }).unwrap();
+    run_drives(&mut world);
+    assert_eq!(vids(&mut world, "/plain"), ["SIM003"]);
+    set(&mut world, "SIM002", VolumeState::Blank);
+    run_drives(&mut world);
+    assert_eq!(vids(&mut world, "/raw/f"), ["SIM002", "SIM003"]);
     assert_eq!(state(&mut world, "/raw/f"), FileState::Both);
     world.check();
 }

@@ -78,9 +78,16 @@ impl Store {
 
     /// Requests that repacks have made and that did not fail for good.
     pub(crate) fn repacks_under_way(&self) -> StoreResult<u64> {
-        self.one("SELECT count(*) FROM request WHERE purpose <> 'user' AND state <> 'failed'", (), |row| {
-            row.get(0)
-        })
+        let sql = "SELECT count(*) FROM request q WHERE q.purpose <> 'user' AND q.state <> 'failed'
+             AND NOT EXISTS (SELECT 1 FROM missing_copy m WHERE m.file = q.file)";
+        self.one(sql, (), |row| row.get(0))
+    }
+
+    /// The same for files that lack copies by their storage class.
+    pub(crate) fn copy_repairs_under_way(&self) -> StoreResult<u64> {
+        let sql = "SELECT count(*) FROM request q WHERE q.purpose <> 'user' AND q.state <> 'failed'
+             AND EXISTS (SELECT 1 FROM missing_copy m WHERE m.file = q.file)";
+        self.one(sql, (), |row| row.get(0))
     }
 
     /// Files with a copy on a volume that can be read somewhere and for which there is no request, in the order of the tape.

@@ -101,6 +101,14 @@ impl Store {
         self.all(sql, (limit,), |row| row.get(0).map(FileId))
     }
 
+    /// Those of them for which there is no request.
+    pub(crate) fn missing_without_request(&self, limit: usize) -> StoreResult<Vec<FileId>> {
+        let sql = "SELECT m.file FROM missing_copy m WHERE NOT EXISTS
+             (SELECT 1 FROM request q WHERE q.kind IN ('archive', 'recall') AND q.file = m.file)
+             ORDER BY m.file LIMIT ?1";
+        self.all(sql, (limit,), |row| row.get(0).map(FileId))
+    }
+
     /// The next file that is compared with its class; `None`: all were.
     pub(crate) fn copy_check(&self) -> StoreResult<Option<FileId>> {
         self.maybe("SELECT next_file FROM copy_check", (), |row| row.get(0).map(FileId))

@@ -99,8 +99,9 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
         core.store.delete_request(request.id)?;
     } else {
         // The next copy goes to another volume.
-        let (state, not_before, reason) = (RequestState::Queued, context.now, None);
-        core.store.set_request_waiting(&RequestRow { state, not_before, reason, ..request.clone() })?;
+        let (state, attempts, not_before, reason) = (RequestState::Queued, 0, context.now, None);
+        let row = RequestRow { state, attempts, not_before, reason, ..request.clone() };
+        core.store.set_request_waiting(&row)?;
     }
     if request.purpose == Purpose::User {
         if is_done {

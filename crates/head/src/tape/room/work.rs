@@ -50,7 +50,7 @@ impl Apply for NextTapeSession {
             }
         }
         repack::go_on(core, context)?;
-        classes::go_on(core)?;
+        classes::go_on(core, context.now)?;
         let view = view(core, context.now)?;
         ask_for_missing(core, &view, context.now)?;
         for (request, failure) in never_fit(&view) {
