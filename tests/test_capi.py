@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import backplane
 from clients import DEADLINE, Outcome, adler32, adler32_of, fails, make_bytes, need, run, write_file
 from conftest import SMALL, MakeFacility, one_facility
 from facility import OWNER, Facility, binaries, free_ports
@@ -121,6 +122,26 @@ def test_the_header_is_good_c_and_cplusplus(kit: Kit, tmp_path: Path) -> None:
 def test_every_call_does_what_posix_says(served: Facility, checks: Path, tmp_path: Path, place: str) -> None:
     directory = {"bp:/": "bp:/", "root": served.url("/"), "local": str(tmp_path)}[place]
     on(served, checks, "posix", directory)
+
+
+def test_files_that_are_changed_in_place(served: Facility, checks: Path) -> None:
+    on(served, checks, "shared", "bp:/")
+
+
+def test_counts_of_three_languages_add_up(served: Facility, kit: Kit, checks: Path) -> None:
+    fortran = kit.fortran(SOURCES / "examples" / "count.f90")
+    served.put_bytes(b"0", "/text-counter")
+    served.put_bytes(struct.pack("=i", 0), "/counter")
+    env = {**os.environ, **environment(served)}
+    programs = [(checks, "count", "bp:/text-counter", "40")] * 2 + [(fortran, "bp:/counter", "40")] * 2
+    started = [subprocess.Popen([str(word) for word in words], env=env) for words in programs]
+    client = backplane.connect(served.directory)
+    for _ in range(20):
+        with client.open_shared("/text-counter") as file, file.locked():
+            file.write_at(0, b"%d" % (int(file.read_at(0)) + 1))
+    assert [one.wait(DEADLINE) for one in started] == [0] * len(started)
+    assert served.read("/text-counter") == b"100"
+    assert struct.unpack("=i", served.read("/counter")) == (80,)
 
 
 def test_records_are_summed(served: Facility, kit: Kit, sample: Path) -> None:

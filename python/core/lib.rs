@@ -11,6 +11,7 @@ mod names;
 mod part;
 mod patience;
 mod results;
+mod shared;
 mod source;
 mod transfer;
 mod tree;
@@ -26,4 +27,6 @@ mod _core {
     use super::file::RemoteFile;
     #[pymodule_export]
     use super::names::{Attributes, RemoteNames};
+    #[pymodule_export]
+    use super::shared::{SharedFile, SharedSession};
 }

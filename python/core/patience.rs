@@ -19,6 +19,15 @@ pub(crate) fn in_background<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
+    in_background_until(py, work, || {})
+}
+
+/// The same; `give_up` ends the work if a signal raises.
+pub(crate) fn in_background_until<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+    give_up: impl FnOnce() + Send,
+) -> PyResult<T> {
     let (done, mut result) = channel();
     let started = thread::Builder::new().name("bp-open".to_owned()).spawn(move || {
         // Nobody listens any more if a signal raised.
@@ -31,7 +40,12 @@ pub(crate) fn in_background<T: Send + 'static>(
         result = back;
         match heard {
             Ok(outcome) => return outcome.or_raise(py),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(raised) = py.check_signals() {
+                    py.detach(give_up);
+                    return Err(raised);
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::new(base::ErrorKind::Internal, "the thread that opens a file ended"))
                     .or_raise(py);

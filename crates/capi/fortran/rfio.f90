@@ -10,7 +10,7 @@ module rfio
   private
 
   public :: rfio_open, rfio_close, rfio_read, rfio_write, rfio_pread, rfio_pwrite, rfio_readv
-  public :: rfio_lseek, rfio_preseek, rfio_advise, rfio_ftruncate, rfio_fsync
+  public :: rfio_lseek, rfio_preseek, rfio_advise, rfio_ftruncate, rfio_fsync, rfio_lock, rfio_unlock
   public :: rfio_stat_size, rfio_exists, rfio_mkdir, rfio_rmdir, rfio_unlink, rfio_rename
   public :: rfio_checksum, rfio_error
 
@@ -23,6 +23,9 @@ module rfio
   integer(c_int), parameter :: o_rdonly = 0, o_wronly = 1, o_rdwr = 2
   integer(c_int), parameter :: o_creat = int(o'100'), o_excl = int(o'200')
   integer(c_int), parameter :: o_trunc = int(o'1000'), o_append = int(o'2000')
+  !> RFIO_SHARED, and the types of locks of fcntl.h.
+  integer(c_int), parameter :: shared_flag = int(z'40000000')
+  integer(c_int), parameter :: f_rdlck = 0, f_wrlck = 1, f_unlck = 2
   !> Permission bits of new files and directories, less the umask.
   integer(c_int), parameter :: mode_file = int(o'666'), mode_directory = int(o'777')
   !> Room for any checksum and its NUL.
@@ -120,6 +123,12 @@ module rfio
       integer(c_int), value :: fd, advice
     end function c_advise
 
+    integer(c_int) function c_lock(fd, kind, start, length, wait) bind(c, name='rfio_lock')
+      import :: c_int, c_int64_t
+      integer(c_int), value :: fd, kind, wait
+      integer(c_int64_t), value :: start, length
+    end function c_lock
+
     integer(c_int) function c_ftruncate(fd, length) bind(c, name='rfio_ftruncate')
       import :: c_int, c_int64_t
       integer(c_int), value :: fd
@@ -186,10 +195,11 @@ contains
   !!
   !! action: 'read' (as without it), 'write', 'readwrite' or 'append'. status: 'old' for a file that is there (as without
   !! it when reading), 'new' for one that is not, 'replace' for one that takes its place, 'unknown' for either (as without
-  !! it when writing).
-  integer function rfio_open(path, action, status) result(fd)
+  !! it when writing). shared: what is written is seen at once by all that have the file open like this or in a mount.
+  integer function rfio_open(path, action, status, shared) result(fd)
     character(*), intent(in) :: path
     character(*), intent(in), optional :: action, status
+    logical, intent(in), optional :: shared
     character(:), allocatable :: act, state
     integer(c_int) :: flags
 
@@ -213,6 +223,7 @@ contains
     case ('unknown'); if (act /= 'read') flags = ior(flags, o_creat)
     case default; flags = ior(o_wronly, o_rdwr)
     end select
+    if (present(shared)) flags = merge(ior(flags, shared_flag), flags, shared)
     fd = c_open(c_text(path), flags, mode_file)
   end function rfio_open
 
@@ -275,6 +286,37 @@ contains
 
     is_good = c_advise(fd, advice) == 0
   end function rfio_advise
+
+  !> Takes a lock on bytes of a file that is open shared, or of this host: on all of it without start and length. Only with
+  !! exclusive nobody else may have one. It waits until it can be had, unless wait is .false.
+  logical function rfio_lock(fd, start, length, exclusive, wait) result(is_good)
+    integer, intent(in) :: fd
+    integer(int64), intent(in), optional :: start, length
+    logical, intent(in), optional :: exclusive, wait
+    integer(c_int) :: kind, patience
+
+    kind = f_rdlck
+    if (present(exclusive)) kind = merge(f_wrlck, f_rdlck, exclusive)
+    patience = 1
+    if (present(wait)) patience = merge(1, 0, wait)
+    is_good = c_lock(fd, kind, from(start), from(length), patience) == 0
+  end function rfio_lock
+
+  !> Gives a lock back.
+  logical function rfio_unlock(fd, start, length) result(is_good)
+    integer, intent(in) :: fd
+    integer(int64), intent(in), optional :: start, length
+
+    is_good = c_lock(fd, f_unlck, from(start), from(length), 0) == 0
+  end function rfio_unlock
+
+  !> A bound of a lock; 0 without one.
+  integer(c_int64_t) function from(bound)
+    integer(int64), intent(in), optional :: bound
+
+    from = 0
+    if (present(bound)) from = bound
+  end function from
 
   !> Sets the size of an open file.
   logical function rfio_ftruncate(fd, length) result(is_good)

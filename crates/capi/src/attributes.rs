@@ -1,8 +1,11 @@
 //! Attributes of files, as `struct stat` has them.
 
-use base::Crc32c;
+use base::{Crc32c, NanoTime, Timestamp};
 use std::{fs::Metadata, os::unix::fs::MetadataExt};
-use wire::xrd::{StatFlags, StatInfo};
+use wire::{
+    control::Entry,
+    xrd::{StatFlags, StatInfo},
+};
 
 /// Unit of `st_blocks`, by POSIX.
 const BLOCK_BYTES: u64 = 512;
@@ -59,6 +62,30 @@ impl Attributes {
             accessed: owner.map_or(modified, |owner| (owner.accessed_s, 0)),
             modified,
             changed: owner.map_or(modified, |owner| (owner.changed_s, 0)),
+        }
+    }
+
+    /// What the head says of a file that is changed in place.
+    pub(crate) fn shared(entry: &Entry) -> Self {
+        let time = |time: Timestamp| (time.0.div_euclid(1000), time.0.rem_euclid(1000) * 1_000_000);
+        let number = |name: &String, ours: u32| name.parse().unwrap_or(ours);
+        let modified = time(entry.modified);
+        let nanos = |NanoTime(time)| (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
+        let posix = |time: Option<NanoTime>| time.map_or(modified, nanos);
+        Self {
+            device: REMOTE_DEVICE,
+            inode: entry.id.0,
+            mode: libc::S_IFREG | entry.mode & 0o7777,
+            links: 1 + u64::from(entry.posix.further_links),
+            uid: number(&entry.owner, rustix::process::geteuid().as_raw()),
+            gid: number(&entry.group, rustix::process::getegid().as_raw()),
+            special_device: 0,
+            size: i64::try_from(entry.size).unwrap_or(i64::MAX),
+            preferred_bytes: PREFERRED_BYTES,
+            blocks: entry.size.div_ceil(BLOCK_BYTES) as i64,
+            accessed: posix(entry.posix.accessed),
+            modified,
+            changed: posix(entry.posix.changed),
         }
     }
 

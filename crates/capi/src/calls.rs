@@ -15,6 +15,7 @@ use crate::{
 use base::ByteRange;
 use client::xrd::ReadMode;
 use libc::{c_char, c_int, c_void, dirent, mode_t, ssize_t, stat};
+use share::LockMode;
 use std::{
     io::{SeekFrom, Write as _},
     ptr,
@@ -27,6 +28,10 @@ pub const RFIO_AUTOMATIC: c_int = 0;
 pub const RFIO_SEQUENTIAL: c_int = 1;
 /// The file is read here and there: nothing is read ahead.
 pub const RFIO_RANDOM: c_int = 2;
+
+/// For rfio_open: what is written is seen at once by all that have the file open like this or in a mount, instead of
+/// becoming the file at rfio_close. For files of the facility, bp:, and of this host.
+pub const RFIO_SHARED: c_int = 1 << 30;
 
 /// Bytes of a file: length of them from offset on.
 #[derive(Debug, Clone, Copy)]
@@ -194,6 +199,29 @@ pub extern "C" fn rfio_advise(fd: c_int, advice: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_ftruncate(fd: c_int, length: i64) -> c_int {
     status(|| descriptor::get(fd)?.channel().truncate(natural(length, "length")?))
+}
+
+/// Takes or changes a lock on length bytes from start on, 0: to the end however long the file becomes. Type is F_RDLCK,
+/// F_WRLCK, or F_UNLCK to give it back, as fcntl has them; it belongs to the descriptor. Against others, in mounts too, it
+/// is waited for if wait is not 0; else the call fails with EAGAIN. For files of this host, and for RFIO_SHARED.
+#[unsafe(no_mangle)]
+pub extern "C" fn rfio_lock(fd: c_int, kind: c_int, start: i64, length: i64, wait: c_int) -> c_int {
+    status(|| {
+        let descriptor = descriptor::get(fd)?;
+        let mode = match kind {
+            libc::F_RDLCK => Some(LockMode::Shared),
+            libc::F_WRLCK => Some(LockMode::Exclusive),
+            libc::F_UNLCK => None,
+            _ => return Err(Fault::invalid(format!("type {kind} of a lock is not valid"))),
+        };
+        let range = RfioRange { offset: start, length }.checked()?;
+        let end = if length == 0 { u64::MAX } else { range.end };
+        let range = ByteRange { offset: range.offset, end };
+        if descriptor.channel().lock(range, mode, wait != 0)? {
+            return Ok(());
+        }
+        Err(Fault::new(libc::EAGAIN, "others have a lock on these bytes").hint("`bp lease` shows who"))
+    })
 }
 
 /// Returns when what was written is on stable storage. On a server it still becomes the file at rfio_close only.

@@ -2,16 +2,19 @@
 
 use crate::{
     attributes::Attributes,
+    calls::RFIO_SHARED,
     fault::{Fault, Result},
     fork,
     local::LocalFile,
-    place::FileLocation,
+    place::{self, FileLocation},
     remote::RemoteFile,
+    shared::SharedChannel,
     table::{OPEN_MAX, Table},
 };
 use base::ByteRange;
 use client::xrd::ReadMode;
 use libc::{c_int, mode_t};
+use share::LockMode;
 use std::{
     ffi::CStr,
     io::SeekFrom,
@@ -42,6 +45,8 @@ pub(crate) trait Channel {
     fn sync(&self) -> Result<()>;
     /// Attributes now.
     fn attributes(&self) -> Result<Attributes>;
+    /// Takes a lock on a range, or with no mode gives it back; tells whether it is set.
+    fn lock(&self, range: ByteRange, mode: Option<LockMode>, is_patient: bool) -> Result<bool>;
 }
 
 /// An open file.
@@ -51,6 +56,8 @@ pub(crate) enum Descriptor {
     Local(LocalFile),
     /// On a server.
     Remote(RemoteFile),
+    /// In the facility, and changed in place.
+    Shared(SharedChannel),
 }
 
 impl Descriptor {
@@ -59,6 +66,7 @@ impl Descriptor {
         match self {
             Self::Local(file) => file,
             Self::Remote(file) => file,
+            Self::Shared(file) => file,
         }
     }
 }
@@ -81,6 +89,12 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int> {
     if table().is_full() {
         return Err(full());
     }
+    let is_shared = flags & RFIO_SHARED != 0;
+    let flags = flags & !RFIO_SHARED;
+    if is_shared && let Some(path) = place::shared(path)? {
+        let descriptor = Descriptor::Shared(SharedChannel::open(&path, flags, mode)?);
+        return table().insert(descriptor).ok_or_else(full);
+    }
     let descriptor = match FileLocation::parse(path)? {
         FileLocation::Local(path) => Descriptor::Local(LocalFile::open(path, flags, mode)?),
         FileLocation::Remote(url) => Descriptor::Remote(RemoteFile::open(&url, flags, mode)?),
@@ -102,6 +116,7 @@ pub(crate) fn close(fd: c_int) -> Result<()> {
     let descriptor = table().remove(fd).ok_or_else(|| bad(fd))?;
     match &*descriptor {
         Descriptor::Remote(file) => file.close(),
+        Descriptor::Shared(file) => file.close(),
         // Whoever is still in a call with it closes it behind that.
         Descriptor::Local(_) => match Arc::into_inner(descriptor) {
             Some(Descriptor::Local(file)) => file.close(),

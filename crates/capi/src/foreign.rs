@@ -1,4 +1,4 @@
-//! Converts raw memory of the caller to values, and wraps the three calls of the C library that have no safe interface.
+//! Converts raw memory of the caller to values, and wraps the four calls of the C library that have no safe interface.
 #![expect(unsafe_code, reason = "pointers of C programs are followed here, and nowhere else")]
 
 use crate::{
@@ -8,10 +8,12 @@ use crate::{
 };
 use base::ByteRange;
 use libc::{c_char, c_int, c_void};
+use share::LockMode;
 use std::{
     ffi::CStr,
+    fs::File,
     io,
-    os::fd::{IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, IntoRawFd, OwnedFd},
     slice,
 };
 
@@ -36,6 +38,35 @@ pub(crate) fn close(fd: OwnedFd) -> io::Result<()> {
     match unsafe { libc::close(fd.into_raw_fd()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sets a lock of an open file, or gives it back.
+pub(crate) fn lock(
+    file: &File,
+    range: ByteRange,
+    mode: Option<LockMode>,
+    is_patient: bool,
+) -> io::Result<()> {
+    let kind = match mode {
+        Some(LockMode::Shared) => libc::F_RDLCK,
+        Some(LockMode::Exclusive) => libc::F_WRLCK,
+        None => libc::F_UNLCK,
+    };
+    let bound = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let lock = libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: bound(range.offset),
+        // Without an end: as long as the file becomes.
+        l_len: if range.end == u64::MAX { 0 } else { bound(range.length()) },
+        l_pid: 0,
+    };
+    let command = if is_patient { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
+    // SAFETY: the descriptor is open, and the system reads the structure during the call only.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

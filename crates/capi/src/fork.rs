@@ -47,6 +47,8 @@ extern "C" fn in_child() {
             // The system keeps these, whoever is in a call with them.
             Descriptor::Local(_) => None,
             Descriptor::Remote(file) => file.for_child().map(Descriptor::Remote),
+            // It refuses all but its close.
+            Descriptor::Shared(_) => None,
         });
         held.directories.supersede(Directory::for_child);
     });

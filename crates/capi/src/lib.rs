@@ -23,4 +23,5 @@ mod local;
 mod names;
 mod place;
 mod remote;
+mod shared;
 mod table;

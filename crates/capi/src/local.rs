@@ -13,6 +13,7 @@ use rustix::{
     fs::{Advice, Mode, OFlags},
     io::Errno,
 };
+use share::LockMode;
 use std::{
     fs::File,
     io::{self, SeekFrom},
@@ -120,6 +121,13 @@ impl Channel for LocalFile {
 
     fn attributes(&self) -> Result<Attributes> {
         self.told("stat", self.file.metadata()).map(|metadata| Attributes::local(&metadata))
+    }
+
+    fn lock(&self, range: ByteRange, mode: Option<LockMode>, is_patient: bool) -> Result<bool> {
+        match foreign::lock(&self.file, range, mode, is_patient) {
+            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            outcome => self.told("lock", outcome).map(|()| true),
+        }
     }
 }
 

@@ -51,6 +51,21 @@ impl FileLocation {
     }
 }
 
+/// The path in the facility of a file that is to be changed in place; none: it is on this host, where all files are.
+pub(crate) fn shared(path: &CStr) -> Result<Option<FilePath>> {
+    if let Some(path) = path.to_str().ok().and_then(|text| text.strip_prefix(FACILITY)) {
+        return Ok(Some(path.parse()?));
+    }
+    match FileLocation::parse(path)? {
+        FileLocation::Local(_) => Ok(None),
+        FileLocation::Remote(url) => {
+            let text = format!("open {url}: a file is not changed in place at this door");
+            Err(Fault::new(libc::EOPNOTSUPP, text)
+                .hint("name it as bp:/path, in the facility of BP_FACILITY"))
+        }
+    }
+}
+
 /// As people write it, without what proves who asks.
 impl fmt::Display for FileLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,12 +79,17 @@ impl fmt::Display for FileLocation {
 /// The URL of a path in the facility that the environment names. It is looked up each time: a facility that was started
 /// again listens elsewhere.
 fn in_facility(path: &FilePath) -> Result<XrdUrl> {
+    Ok(facility(path)?.url(path.clone())?)
+}
+
+/// The facility of the environment, for a file in it.
+pub(crate) fn facility(path: &FilePath) -> Result<Facility> {
     let place = env::var(ENVIRONMENT).ok().filter(|place| !place.is_empty());
     let place = place.ok_or_else(|| {
         Failure::invalid(format!("bp:{path}: no facility is given"))
             .hint(format!("set {ENVIRONMENT} to the facility's directory or its http:// endpoint"))
     })?;
-    Ok(Facility::find(&place, user())?.url(path.clone())?)
+    Ok(Facility::find(&place, user())?)
 }
 
 /// How patient and eager we are: as every client of ours, on behalf of who runs the program.

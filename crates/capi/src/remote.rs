@@ -12,6 +12,7 @@ use crate::{
 use base::{ByteRange, ErrorKind, Failure};
 use client::xrd::{CreateOptions, File, ReadMode, XrdUrl};
 use libc::{c_int, mode_t};
+use share::LockMode;
 use std::{
     io::SeekFrom,
     sync::{
@@ -345,6 +346,11 @@ impl Channel for RemoteFile {
             self.settle(file)?;
             Ok(Attributes::remote(file.server(), &file.stat()?))
         })
+    }
+
+    fn lock(&self, _: ByteRange, _: Option<LockMode>, _: bool) -> Result<bool> {
+        let text = format!("lock {}: files that become new at their close have no locks", self.url);
+        Err(Fault::new(libc::EOPNOTSUPP, text).hint("open it with RFIO_SHARED"))
     }
 }
 

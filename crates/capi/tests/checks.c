@@ -2,6 +2,8 @@
  * What the calls of rfio do, seen from C; each check ends the program with a line number if it does not hold.
  *
  *     checks posix DIRECTORY       every call, below a directory that must exist
+ *     checks shared DIRECTORY      the same on files that are changed in place, and locks
+ *     checks count FILE TIMES      adds 1 to the number in a file, each time under a lock
  *     checks refused PATH          opens for reading, which must fail; prints errno and text
  *     checks threads FILE          reads a file by eight threads at once
  *     checks fork FILE NEW         forks while files are open for reading and for writing
@@ -36,6 +38,9 @@
 
 enum { SIZE = 9 << 20, SMALL = 1000 };
 
+/* Beside the flags of each open of `posix`. */
+static int extra = 0;
+
 static char *below(const char *directory, const char *name)
 {
     char *path;
@@ -66,7 +71,7 @@ static void write_file(const char *path)
     unsigned char *all = malloc(SIZE);
     for (int64_t offset = 0; offset < SIZE; offset++)
         all[offset] = at(offset);
-    int fd = rfio_open(path, O_RDWR | O_CREAT | O_EXCL, 0640);
+    int fd = rfio_open(path, O_RDWR | O_CREAT | O_EXCL | extra, 0640);
     CHECK(fd >= 1 << 20);
     int64_t offset = 0;
     for (; offset + SMALL < SIZE / 2; offset += SMALL)
@@ -111,7 +116,7 @@ static void read_ranges(int fd)
 
 static void read_file(const char *path)
 {
-    int fd = rfio_open(path, O_RDONLY | O_CLOEXEC, 0);
+    int fd = rfio_open(path, O_RDONLY | O_CLOEXEC | extra, 0);
     CHECK(fd >= 0);
     CHECK(rfio_advise(fd, RFIO_SEQUENTIAL) == 0 && rfio_advise(fd, RFIO_AUTOMATIC) == 0);
     REFUSED(rfio_advise(fd, 9), EINVAL);
@@ -207,11 +212,67 @@ static void check_directory(const char *directory)
     CHECK(rfio_rmdir(below(directory, "below")) == 0);
 }
 
+/* Locks belong to descriptors, so that two of one program exclude each other. */
+static void check_locks(const char *path, int flags)
+{
+    int one = rfio_open(path, O_RDWR | flags, 0), other = rfio_open(path, O_RDWR | flags, 0);
+    CHECK(one >= 0 && other >= 0);
+    CHECK(rfio_lock(one, F_WRLCK, 0, 10, 0) == 0);
+    REFUSED(rfio_lock(other, F_WRLCK, 9, 5, 0), EAGAIN);
+    REFUSED(rfio_lock(other, F_RDLCK, 0, 0, 0), EAGAIN);
+    CHECK(rfio_lock(other, F_WRLCK, 10, 0, 0) == 0);
+    REFUSED(rfio_lock(one, F_WRLCK, SIZE * 2, 1, 0), EAGAIN);
+    CHECK(rfio_lock(one, F_RDLCK, 0, 10, 1) == 0 && rfio_lock(other, F_RDLCK, 0, 10, 1) == 0);
+    CHECK(rfio_lock(one, F_UNLCK, 0, 0, 0) == 0 && rfio_lock(other, F_WRLCK, 0, 0, 1) == 0);
+    CHECK(rfio_close(other) == 0 && rfio_lock(one, F_WRLCK, 0, 0, 0) == 0);
+    REFUSED(rfio_lock(one, 9, 0, 0, 0), EINVAL);
+    REFUSED(rfio_lock(one, F_WRLCK, -1, 0, 0), EINVAL);
+    CHECK(rfio_close(one) == 0);
+}
+
+/* What is written through one descriptor is seen through the other one at once. */
+static void check_sharing(const char *path)
+{
+    int one = rfio_open(path, O_RDWR | RFIO_SHARED, 0), other = rfio_open(path, O_RDWR | O_APPEND | RFIO_SHARED, 0);
+    char back[4];
+    CHECK(one >= 0 && other >= 0);
+    CHECK(rfio_pwrite(one, "abcd", 4, 100) == 4 && rfio_pread(other, back, 4, 100) == 4 && memcmp(back, "abcd", 4) == 0);
+    CHECK(rfio_write(other, "end", 3) == 3 && rfio_lseek(one, 0, SEEK_END) == SIZE + 3);
+    CHECK(rfio_lseek(other, 0, SEEK_CUR) == SIZE + 3);
+    CHECK(rfio_ftruncate(one, SIZE) == 0 && rfio_lseek(other, 0, SEEK_END) == SIZE);
+    CHECK(rfio_pwrite(one, (unsigned char[]){at(100), at(101), at(102), at(103)}, 4, 100) == 4);
+    CHECK(rfio_close(one) == 0 && rfio_close(other) == 0);
+}
+
+static void count_up(const char *path, int times)
+{
+    int fd = rfio_open(path, O_RDWR | RFIO_SHARED, 0);
+    CHECK(fd >= 0);
+    for (int time = 0; time < times; time++) {
+        char text[20] = "";
+        CHECK(rfio_lock(fd, F_WRLCK, 0, 0, 1) == 0);
+        CHECK(rfio_pread(fd, text, sizeof text - 1, 0) > 0);
+        int length = snprintf(text, sizeof text, "%d", atoi(text) + 1);
+        CHECK(rfio_pwrite(fd, text, (size_t)length, 0) == length);
+        CHECK(rfio_lock(fd, F_UNLCK, 0, 0, 0) == 0);
+    }
+    CHECK(rfio_close(fd) == 0);
+}
+
 static void posix(const char *above)
 {
     char *directory = below(above, "rfio"), *path = below(directory, "file");
     CHECK(rfio_mkdir(directory, 0755) == 0);
     write_file(path);
+    if (extra != 0)
+        check_sharing(path);
+    if (extra != 0 || strchr(path, ':') == NULL)
+        check_locks(path, extra);
+    else {
+        int fd = rfio_open(path, O_RDONLY, 0);
+        REFUSED(rfio_lock(fd, F_RDLCK, 0, 0, 0), EOPNOTSUPP);
+        CHECK(rfio_close(fd) == 0);
+    }
     read_file(path);
     check_sums(path);
     check_directory(directory);
@@ -337,6 +398,12 @@ int main(int argc, char **argv)
     const char *what = argc > 2 ? argv[1] : "";
     if (strcmp(what, "posix") == 0)
         posix(argv[2]);
+    else if (strcmp(what, "shared") == 0) {
+        extra = RFIO_SHARED;
+        posix(argv[2]);
+        REFUSED(rfio_open("root://localhost//x", O_RDWR | RFIO_SHARED, 0), EOPNOTSUPP);
+    } else if (strcmp(what, "count") == 0 && argc == 4)
+        count_up(argv[2], atoi(argv[3]));
     else if (strcmp(what, "threads") == 0)
         threads(argv[2]);
     else if (strcmp(what, "fork") == 0 && argc == 4)

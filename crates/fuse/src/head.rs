@@ -15,7 +15,7 @@ use std::{
     },
     time::Duration,
 };
-use wire::control::{Call, MountSession, OpenMount};
+use wire::control::{Call, CloseMount, MountSession, OpenMount};
 
 /// How long one call waits for what is pending. A caller who was killed is noticed after that.
 const WAIT: Millis = Millis::from_seconds(5);
@@ -40,8 +40,8 @@ pub(crate) struct Head {
     /// One line says that the head does not answer, and one that it does again.
     silence: Arc<Silence>,
     is_silent: AtomicBool,
-    /// Held while a session begins, so that there is one.
-    beginning: Mutex<()>,
+    /// Held while a session begins or ends, so that there is one. Says whether the last one has ended: no other one begins.
+    is_over: Mutex<bool>,
 }
 
 impl Head {
@@ -66,7 +66,7 @@ impl Head {
             lease: AtomicI64::new(session.lease.0),
             silence: Arc::default(),
             is_silent: AtomicBool::new(false),
-            beginning: Mutex::new(()),
+            is_over: Mutex::new(false),
         };
         Ok((head, session))
     }
@@ -181,7 +181,10 @@ impl Head {
 
     /// The head has ended session `old`: begins another one, unless that was done meanwhile.
     pub(crate) fn begin_anew(&self, old: ClientId) -> Result<()> {
-        let _one_at_a_time = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_over {
+            return Err(Failure::invalid("the session has ended"));
+        }
         if self.client() != old {
             return Ok(());
         }
@@ -197,6 +200,13 @@ impl Head {
         self.client.store(session.client.0, Ordering::SeqCst);
         self.renewed(sent);
         Ok(())
+    }
+
+    /// Ends the session for good: whoever is still in a call does not begin another one.
+    pub(crate) fn end(&self) -> Result<()> {
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_over = true;
+        self.call_once(&CloseMount { client: self.client() }, Millis(0)).map(drop)
     }
 
     /// The head did not answer.

@@ -13,6 +13,8 @@
 //! them. Under a grant the kernel keeps pages, and what programs write is gathered here and sent in large pieces. Before a
 //! grant is returned all of that is dropped or sent.
 //!
+//! A program that needs no path has the same without a mount ([`shared`]): there is no kernel then, and the rest is the same.
+//!
 //! **Start reading** with [`mount()`], then `mount.rs` (the state of a mount), `grants.rs` (asks for grants and returns
 //! them), `returns.rs` (how they end), `content.rs` (reads and writes), `ranges.rs` (space, holes, copies), `writeback/`,
 //! `leases.rs` (what is cached of names), `ops/` (requests of the kernel). The rules of grants, leases and locks are in crate
@@ -40,10 +42,11 @@ mod pool;
 mod ranges;
 mod returns;
 mod session;
+pub mod shared;
 mod unmount;
 mod writeback;
 
-use base::{Failure, FilePath, Result};
+use base::{Failure, FileId, FilePath, Result};
 use client::{Control, Stop, xrd};
 use kernel::device::{self, Access, Device};
 use mount::Mount;
@@ -131,6 +134,33 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         Target::Detached { device, .. } => Device::of_detached(device),
     };
     device.restrict(settings.is_read_only, settings.is_no_exec)?;
+    let parts = Parts { head, device, user, no_recall, root: session.root.id, options, acts_for_others };
+    let mount = begin(parts)?;
+    let (own, ended) = (Arc::clone(&mount), stop.clone());
+    start("mount-kernel", move || {
+        if let Err(failure) = own.serve() {
+            tracing::error!(%failure, "the kernel is not answered any more");
+        }
+        ended.set();
+    })?;
+    tracing::info!(%path, place = %place.display(), mount = %mount.head.client(), "mounted");
+    Ok(Mounted { mount, stop })
+}
+
+/// What a mount is made of that is there before it.
+struct Parts {
+    head: head::Head,
+    device: Device,
+    user: String,
+    no_recall: bool,
+    root: FileId,
+    options: xrd::Options,
+    acts_for_others: bool,
+}
+
+/// Makes what a mount knows, and keeps its session.
+fn begin(parts: Parts) -> Result<Arc<Mount>> {
+    let Parts { head, device, user, no_recall, root, options, acts_for_others } = parts;
     let (pool, recallers) =
         (pool::Pool::start("mount-request", REQUESTS_MAX)?, pool::Pool::start("mount-recall", RECALLS_MAX)?);
     let senders = pool::Pool::start("mount-send", SENDERS_MAX)?;
@@ -139,7 +169,7 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
         device,
         user,
         no_recall,
-        root: session.root.id,
+        root,
         options,
         files: files::OpenFiles::default(),
         listings: std::sync::Mutex::default(),
@@ -159,15 +189,7 @@ pub fn mount(settings: Settings) -> Result<Mounted> {
     });
     let own = Arc::clone(&mount);
     start("mount-session", move || session::keep(&own))?;
-    let (own, ended) = (Arc::clone(&mount), stop.clone());
-    start("mount-kernel", move || {
-        if let Err(failure) = own.serve() {
-            tracing::error!(%failure, "the kernel is not answered any more");
-        }
-        ended.set();
-    })?;
-    tracing::info!(%path, place = %place.display(), mount = %mount.head.client(), "mounted");
-    Ok(Mounted { mount, stop })
+    Ok(mount)
 }
 
 /// The directory to mount on. What a mount that was killed has left there is unmounted first.

@@ -25,7 +25,6 @@ use std::sync::{
     Arc, Mutex, Weak,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use wire::control::CloseMount;
 
 /// The number that the kernel has for the mounted directory.
 pub(crate) const ROOT: u64 = 1;
@@ -161,8 +160,7 @@ impl Mount {
                 self.give_back(file, generation, false);
             }
         }
-        let close = CloseMount { client: self.head.client() };
-        if let Err(failure) = self.head.call_once(&close, base::Millis(0)) {
+        if let Err(failure) = self.head.end() {
             tracing::warn!(%failure, "the session was not ended; the head evicts it when somebody waits for it");
         }
         files.iter().all(|file| {

@@ -37,6 +37,7 @@ from ._facility import Facility, connect
 from ._file import BufferedReader, BufferedWriter, FacilityFile
 from ._jobs import Job, JobArray, JobLog, JobResult
 from ._ntuple import HistRequest, NTuple, ntuple
+from ._shared import SharedFile
 from ._tables import Record, Table
 from .analysis import Cluster, cluster
 
@@ -71,6 +72,7 @@ __all__ = [
     "OverQuotaError",
     "PermissionDeniedError",
     "Record",
+    "SharedFile",
     "Table",
     "TimeoutExpiredError",
     "UnavailableError",

@@ -25,6 +25,7 @@ from ._errors import (
 from ._file import FacilityFile, Mode
 from ._jobs import JobVerbs
 from ._ntuple import NTuple, open_chain
+from ._shared import SharedFile, SharedMode, SharedSessions
 from ._staging import stage_futures
 from ._tables import Record, Table, record_html
 from ._transfers import TransferVerbs
@@ -151,6 +152,7 @@ class Facility(TransferVerbs, JobVerbs):
         self._control = control
         self._http = http
         self._is_token_required = is_token_required
+        self._shared: SharedSessions | None = None
 
     def __repr__(self) -> str:
         return f"<Facility {self.http or self.root}>"
@@ -206,6 +208,38 @@ class Facility(TransferVerbs, JobVerbs):
             A raw file object. What is written becomes visible when it is closed.
         """
         return self._open_file(path, mode)
+
+    def open_shared(self, path: str, mode: SharedMode = "r+b") -> SharedFile:
+        """Open a file that is changed in place, by several programs and hosts at the same time, without a mount.
+
+        Parameters
+        ----------
+        path : str
+            Absolute path in the facility.
+        mode : {"r+b", "rb", "w+b", "x+b", "a+b"}
+            Read and write; read what others write meanwhile; empty or make; make a new file; append.
+
+        Returns
+        -------
+        SharedFile
+            A raw file object. What is written is seen by others at once.
+
+        Examples
+        --------
+        >>> with facility.open_shared("/log", "a+b") as log:
+        ...     _ = log.write(b"begun")
+        ...     with facility.open_shared("/log", "rb") as reader:
+        ...         reader.read()
+        b'begun'
+        """
+        check_absolute(path)
+        if self._control is None:
+            raise UnsupportedError(
+                "files are changed in place through the management API", "connect by its directory or http:// address"
+            )
+        if self._shared is None:
+            self._shared = SharedSessions(self._control.http, self.user)
+        return self._shared.open(path, mode)
 
     def _open_file(self, path: str, mode: Mode, size: int | None = None) -> FacilityFile:
         check_absolute(path)

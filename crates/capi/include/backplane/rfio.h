@@ -33,6 +33,12 @@
 #define RFIO_RANDOM 2
 
 /*
+ For rfio_open: what is written is seen at once by all that have the file open like this or in a mount, instead of
+ becoming the file at rfio_close. For files of the facility, bp:, and of this host.
+ */
+#define RFIO_SHARED (1 << 30)
+
+/*
  A directory that is being read.
  */
 struct rfio_dir;
@@ -115,6 +121,13 @@ int rfio_advise(int fd, int advice);
  Sets the size of an open file.
  */
 int rfio_ftruncate(int fd, int64_t length);
+
+/*
+ Takes or changes a lock on length bytes from start on, 0: to the end however long the file becomes. Type is F_RDLCK,
+ F_WRLCK, or F_UNLCK to give it back, as fcntl has them; it belongs to the descriptor. Against others, in mounts too, it
+ is waited for if wait is not 0; else the call fails with EAGAIN. For files of this host, and for RFIO_SHARED.
+ */
+int rfio_lock(int fd, int kind, int64_t start, int64_t length, int wait);
 
 /*
  Returns when what was written is on stable storage. On a server it still becomes the file at rfio_close only.

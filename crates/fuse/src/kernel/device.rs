@@ -34,7 +34,8 @@ pub struct Access {
 /// A mounted file system, as its process sees it.
 #[derive(Debug)]
 pub struct Device {
-    fd: OwnedFd,
+    /// `None`: files are used without a mount, and there is no kernel that keeps anything of them.
+    fd: Option<OwnedFd>,
     /// Where it is mounted; `None`: wherever its mount was attached, which is not known here.
     directory: Option<PathBuf>,
     /// It was unmounted: what is mounted there now is something else.
@@ -71,7 +72,13 @@ impl Device {
     /// The process's side of a mount that [`detached`] has made.
     #[must_use]
     pub fn of_detached(fd: OwnedFd) -> Self {
-        Self { fd, directory: None, is_gone: AtomicBool::new(false) }
+        Self { fd: Some(fd), directory: None, is_gone: AtomicBool::new(false) }
+    }
+
+    /// That of a program which uses files without a mount.
+    #[must_use]
+    pub(crate) fn none() -> Self {
+        Self { fd: None, directory: None, is_gone: AtomicBool::new(true) }
     }
 
     /// Refuses changes, or to run programs. Links to devices and programs with rights of others are refused in any case.
@@ -95,9 +102,10 @@ impl Device {
 
     /// Waits for the next message; `None`: it is unmounted.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Result<Option<Request>> {
+        let Some(fd) = &self.fd else { return Ok(None) };
         buffer.resize(MESSAGE_BYTES_MAX, 0);
         loop {
-            match rustix::io::read(&self.fd, &mut buffer[..]) {
+            match rustix::io::read(fd, &mut buffer[..]) {
                 Ok(length) => {
                     let request = Request::parse(&buffer[..length]);
                     return request.map(Some).ok_or_else(|| {
@@ -117,6 +125,7 @@ impl Device {
 
     /// Answers a message. Whoever waited for it may be gone, which is no failure. Yields whether the kernel took the answer.
     pub fn answer(&self, unique: u64, outcome: Result<Answer, Errno>) -> bool {
+        let Some(fd) = &self.fd else { return false };
         let (error, body) = match outcome {
             Ok(answer) => (0, answer.into_bytes()),
             Err(errno) => (-errno.raw_os_error(), Vec::new()),
@@ -124,7 +133,7 @@ impl Device {
         let mut head = Answer::default();
         head.u32((16 + body.len()) as u32).u32(error as u32).u64(unique);
         let head = head.into_bytes();
-        match rustix::io::writev(&self.fd, &[IoSlice::new(&head), IoSlice::new(&body)]) {
+        match rustix::io::writev(fd, &[IoSlice::new(&head), IoSlice::new(&body)]) {
             Ok(_) => return true,
             Err(Errno::NOENT | Errno::NODEV) => {}
             Err(cause) => tracing::error!(unique, %cause, "the kernel does not take an answer"),
@@ -153,12 +162,14 @@ impl Device {
 
     /// Tells the kernel something. Yields whether it knows the node that this is about.
     fn tell(&self, what: u32, fields: &[u64]) -> bool {
+        // Where there is no kernel nothing is remembered.
+        let Some(fd) = &self.fd else { return true };
         let mut message = Answer::default();
         message.u32((16 + 8 * fields.len()) as u32).u32(what).u64(0);
         for field in fields {
             message.u64(*field);
         }
-        match rustix::io::write(&self.fd, &message.into_bytes()) {
+        match rustix::io::write(fd, &message.into_bytes()) {
             Ok(_) => true,
             Err(Errno::NOENT) => false,
             // Nothing is mounted any more that could remember anything.

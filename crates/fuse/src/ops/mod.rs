@@ -3,10 +3,10 @@
 mod attributes;
 pub(crate) mod directories;
 mod locks;
-mod opens;
+pub(crate) mod opens;
 mod ranges;
 mod special;
-mod tree;
+pub(crate) mod tree;
 mod xattr;
 
 use crate::{

@@ -30,7 +30,7 @@ const RACES_MAX: u32 = 16;
 const RUN: u32 = 1 << 5;
 
 /// What a file is opened for: to read, to write.
-type Access = (bool, bool);
+pub(crate) type Access = (bool, bool);
 
 fn access(flags: u32) -> Access {
     match flags & OFlags::ACCMODE.bits() {
@@ -125,7 +125,7 @@ fn refuse_nearline(mount: &Mount, caller: &Caller, file: FileId) -> Result<(), R
 }
 
 /// Opens a file at the head.
-fn begin(
+pub(crate) fn begin(
     mount: &Mount,
     caller: &Caller,
     file: FileId,
@@ -150,7 +150,7 @@ fn wants_grant(mount: &Mount, file: FileId, access: Access) -> bool {
 }
 
 /// Notes that a file is open, and the grant that came with it, which was asked for in a session: in no other one it counts.
-fn keep(
+pub(crate) fn keep(
     mount: &Mount,
     file: FileId,
     access: Access,

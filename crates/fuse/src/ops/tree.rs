@@ -112,31 +112,31 @@ pub(super) fn make_directory(mount: &Mount, caller: &Caller, request: &Request) 
 }
 
 /// What is to be made.
-pub(super) struct NewNode {
-    pub(super) kind: NodeKind,
-    pub(super) mode: u32,
-    pub(super) is_opened: bool,
+pub(crate) struct NewNode {
+    pub(crate) kind: NodeKind,
+    pub(crate) mode: u32,
+    pub(crate) is_opened: bool,
     /// Of a link or a device.
-    pub(super) target: String,
+    pub(crate) target: String,
 }
 
 impl NewNode {
-    pub(super) fn of(kind: NodeKind, mode: u32) -> Self {
+    pub(crate) fn of(kind: NodeKind, mode: u32) -> Self {
         Self { kind, mode, is_opened: false, target: String::new() }
     }
 }
 
 /// What was made.
-pub(super) struct Made {
-    pub(super) entry: Entry,
-    pub(super) until: Until,
+pub(crate) struct Made {
+    pub(crate) entry: Entry,
+    pub(crate) until: Until,
     /// Of a file that is opened: the grant to write, if nothing was in its way.
-    pub(super) grant: Option<ShareGrant>,
+    pub(crate) grant: Option<ShareGrant>,
 }
 
 /// Makes a node. Its name holds for a while; its attributes are asked for: the kernel would take them for newer than what it is told
 /// to forget meanwhile.
-pub(super) fn make(
+pub(crate) fn make(
     mount: &Mount,
     caller: &Caller,
     (parent, name): (u64, String),
