@@ -33,7 +33,9 @@ with facility.open_shared("/lines", "a+b") as lines:
         lines.write(b"%s\\n" % sys.argv[2].encode())
 """
 WAIT = """
-import sys, backplane
+import signal, sys, backplane
+# Whoever runs tests in the background may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 facility = backplane.connect(sys.argv[1])
 with facility.open_shared("/held", "r+b") as file:
     print("waits", flush=True)

@@ -51,6 +51,10 @@ impl State {
     pub(crate) fn text(&self, stream: usize) -> String {
         self.told.iter().filter_map(|told| told.pieces[stream].as_ref()).map(|piece| &*piece.text).collect()
     }
+
+    fn is_silent(&self) -> bool {
+        self.text(0).is_empty() && self.text(1).is_empty()
+    }
 }
 
 /// The state and the bell that rings when it changes.
@@ -175,7 +179,8 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
                 report: state
                     .followed
                     .iter()
-                    .filter(|run| state.told.is_empty() && call.runs.contains(run))
+                    // A room that has stopped may have told once more that there is nothing new.
+                    .filter(|run| state.is_silent() && call.runs.contains(run))
                     .copied()
                     .collect(),
                 deliver: state.deliver.iter().filter(|one| one.number > call.delivered).cloned().collect(),
