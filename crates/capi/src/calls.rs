@@ -201,7 +201,7 @@ pub extern "C" fn rfio_ftruncate(fd: c_int, length: i64) -> c_int {
     status(|| descriptor::get(fd)?.channel().truncate(natural(length, "length")?))
 }
 
-/// Takes or changes a lock on length bytes from start on, 0: to the end however long the file becomes. Type is F_RDLCK,
+/// Takes or changes a lock on length bytes from start on, 0: to the end however long the file becomes. Kind is F_RDLCK,
 /// F_WRLCK, or F_UNLCK to give it back, as fcntl has them; it belongs to the descriptor. Against others, in mounts too, it
 /// is waited for if wait is not 0; else the call fails with EAGAIN. For files of this host, and for RFIO_SHARED.
 #[unsafe(no_mangle)]

@@ -35,16 +35,20 @@ pub(crate) struct SharedChannel {
 fn session(path: &FilePath) -> Result<Arc<SharedSession>> {
     let facility = place::facility(path)?;
     let address = facility.control.address();
-    let lock = || SESSION.lock().unwrap_or_else(PoisonError::into_inner);
-    let known =
-        lock().as_ref().filter(|(known, _)| *known == address).and_then(|(_, session)| session.upgrade());
+    // Not waited for: in a fork it may be held by a thread that is not there. Who does not get it has a session of its own.
+    let held = SESSION.try_lock().ok();
+    let known = held.as_ref().and_then(|held| held.as_ref()).filter(|(known, _)| *known == address);
+    let known = known.and_then(|(_, session)| session.upgrade());
+    drop(held);
     // A fork has the memory of its parent's session, and nothing else of it.
     if let Some(session) = known.filter(|session| session.is_own()) {
         return Ok(session);
     }
     let Facility { control, user, .. } = facility;
     let session = Arc::new(SharedSession::begin(control, user, options(), "rfio")?);
-    *lock() = Some((address, Arc::downgrade(&session)));
+    if let Ok(mut held) = SESSION.try_lock() {
+        *held = Some((address, Arc::downgrade(&session)));
+    }
     Ok(session)
 }
 

@@ -123,7 +123,7 @@ int rfio_advise(int fd, int advice);
 int rfio_ftruncate(int fd, int64_t length);
 
 /*
- Takes or changes a lock on length bytes from start on, 0: to the end however long the file becomes. Type is F_RDLCK,
+ Takes or changes a lock on length bytes from start on, 0: to the end however long the file becomes. Kind is F_RDLCK,
  F_WRLCK, or F_UNLCK to give it back, as fcntl has them; it belongs to the descriptor. Against others, in mounts too, it
  is waited for if wait is not 0; else the call fails with EAGAIN. For files of this host, and for RFIO_SHARED.
  */
