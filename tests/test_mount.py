@@ -186,6 +186,9 @@ def test_attributes_of_users_and_of_the_facility(shared: Facility, both: tuple[P
             call()
         assert refused.value.errno == number
     assert os.getxattr(file, "user.bp.state") == b"live"
+    described = run("curl", "-fsI", "-H", "Want-Digest: adler32", f"{shared.http}/{here.name}/file").out
+    assert f"{zlib.adler32(b'text'):08x}" in described, "HEAD waits for the seal, as GET does"
+    file.write_text("text")
     run("xrdcp", "-f", shared.url(f"/{here.name}/file"), "/dev/null")
     assert os.getxattr(file, "user.bp.state") == b"online"
     assert os.getxattr(there / "file", "user.bp.adler32").decode() == f"{zlib.adler32(b'text'):08x}"

@@ -17,8 +17,8 @@ use tracing::debug;
 use wire::{
     auth::capability::{self, Access, Cap, CapKeys, Content, Times, WHOLE},
     control::{
-        AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, FileState, OpenRead, OpenWrite,
-        ReadGrant, ReadObject, Stat, WriteGrant,
+        AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, Entry, FileState, GetEntry,
+        OpenRead, OpenWrite, ReadGrant, ReadObject, Stat, WriteGrant,
     },
 };
 
@@ -261,6 +261,17 @@ impl Files {
             times: Some(Times::of(grant.modified, grant.source_modified)),
         };
         Ok(RedirectTarget { object: Some(Arc::clone(grant)), ..self.signed((server, grant.joined), &cap)? })
+    }
+
+    /// Describes a file once it has sums: one that is changed in place is sealed before. An open waits for that.
+    pub async fn sealed_entry(&self, who: &Principal, path: &FilePath, door: Arc<Traffic>) -> Result<Entry> {
+        let get = GetEntry { path: path.clone() };
+        let entry = self.head()?.call(who, get.clone()).await?;
+        if entry.state != Some(FileState::Live) {
+            return Ok(entry);
+        }
+        drop(self.open_read(who, path, door).await?);
+        self.head()?.call(who, get).await
     }
 
     /// Opens a file for reading through this process, wherever its object is.

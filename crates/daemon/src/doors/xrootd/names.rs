@@ -94,12 +94,8 @@ impl RootDoor {
     }
 
     pub(super) async fn checksum_of(&self, who: &Principal, path: &FilePath, kind: &str) -> Result<String> {
-        let mut entry = self.entry(who, path).await?;
-        if entry.state == Some(FileState::Live) {
-            // An open waits until those who change it have committed and it is sealed: then it has sums.
-            drop(self.files.read_through(who, path, Arc::clone(&self.counters.root.traffic)).await?);
-            entry = self.entry(who, path).await?;
-        }
+        let traffic = Arc::clone(&self.counters.root.traffic);
+        let entry = self.files.sealed_entry(who, path, traffic).await?;
         let sums = entry.checksums.ok_or_else(|| match entry.kind {
             NodeKind::Directory => {
                 Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory: it has no checksum"))

@@ -44,7 +44,8 @@ pub(in crate::doors::http) async fn read(request: &PathRequest) -> Answer {
     let is_head = request.method == Method::HEAD;
     if is_head || !request.conditions().is_empty() {
         // Settled from the catalogue if possible, so that a nearline file is not recalled for it.
-        let entry = request.entry(&request.path).await?;
+        let counter = Arc::clone(&request.door.counters.http.traffic);
+        let entry = request.door.files.sealed_entry(&request.who, &request.path, counter).await?;
         if is_directory(&entry) {
             return listing::listing(request).await;
         }
